@@ -72,7 +72,7 @@ fn step<M: Module>(
 fn alone<L: Layer>(layer: &L, x: Tensor<3>) -> Tensor<3> {
     let pass = Pass::evaluation();
     let length = x.dims()[1];
-    layer.forward(x, &mut LayerContext::alone(length, &pass))
+    layer.forward(x, &mut LayerContext::standalone(length, &pass))
 }
 
 /// Runs one training step of a layer with its optimizer.

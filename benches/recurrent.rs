@@ -35,7 +35,7 @@ fn steps(kind: &str, shown: bool) {
     let init = InitConfig::Xavier(XavierInitConfig::default());
     let init = Init::new(&device, 0, &init, 1, 1.0);
     let config: RecurrentConfig = toml::from_str(&format!("kind = \"{kind}\"")).unwrap();
-    let layer = |number: usize| config.init(D, D, &init.of(&number.to_string()));
+    let layer = |number: usize| config.init(D, D, &init.part(&number.to_string()));
     let mut net = Net {
         layers: vec![layer(0), layer(1)],
     };

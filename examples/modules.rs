@@ -13,7 +13,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::kernel;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::rng::{Purpose, Stream};
 
@@ -83,7 +83,7 @@ fn accuracy(model: &Decoder) -> f32 {
 fn trained(placement: &str, steps: u64) -> Result<Decoder, Box<dyn Error>> {
     let model = format!("norm_placement = \"{placement}\"\n{MODEL}");
     let config: DecoderConfig = toml::from_str(&model)?;
-    let mut model = config.init(&ModelInputs {
+    let mut model = config.init(&BuildContext {
         shape: &Shape::of_text(LENGTH, VOCAB),
         seed: 1,
         device: &Device::flex().autodiff(),

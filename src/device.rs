@@ -150,14 +150,14 @@ impl DeviceName {
     ///
     /// # Errors
     /// As in parsing.
-    pub fn of_flag(text: &str) -> std::result::Result<String, String> {
+    pub fn parse_flag(text: &str) -> std::result::Result<String, String> {
         let parsed: Result<Self> = text.parse();
         parsed.map(|_| text.to_owned()).map_err(|e| e.to_string())
     }
 
     /// Returns the device with this GPU index if it is `cuda` and has no index yet.
     #[must_use]
-    pub fn at(self, gpu: Option<usize>) -> Self {
+    pub fn with_gpu_index(self, gpu: Option<usize>) -> Self {
         match self.backend {
             Backend::Cuda => Self {
                 index: self.index.or(gpu),
@@ -177,12 +177,12 @@ impl DeviceName {
     /// # Errors
     /// If the build has no such backend, or the machine has no such GPU or cannot compile for it.
     pub fn open(self) -> Result<Device> {
-        let device = self.named()?;
+        let device = self.burn_device()?;
         #[cfg(feature = "gpu")]
         if !self.is_cpu() {
-            gpu::keep_kernels();
+            gpu::cache_kernels();
             gpu::require(self, &device)?;
-            gpu::keep_apart(&device);
+            gpu::separate_kernel_caches(&device);
             #[cfg(feature = "cuda")]
             if self.backend == Backend::Cuda {
                 toolkit::require()?;
@@ -192,7 +192,7 @@ impl DeviceName {
     }
 
     /// Returns Burn's device, whether the machine has it or not.
-    fn named(self) -> Result<Device> {
+    fn burn_device(self) -> Result<Device> {
         match self.backend {
             #[cfg(feature = "flex")]
             Backend::Flex => Ok(Device::flex()),
@@ -200,9 +200,9 @@ impl DeviceName {
             #[allow(deprecated)]
             Backend::Ndarray => Ok(Device::ndarray()),
             #[cfg(feature = "wgpu")]
-            Backend::Wgpu => Ok(gpu::of_cards(self.backend, self.index, Device::wgpu)),
+            Backend::Wgpu => Ok(gpu::select_card(self.backend, self.index, Device::wgpu)),
             #[cfg(feature = "vulkan")]
-            Backend::Vulkan => Ok(gpu::of_cards(self.backend, self.index, Device::vulkan)),
+            Backend::Vulkan => Ok(gpu::select_card(self.backend, self.index, Device::vulkan)),
             #[cfg(feature = "cuda")]
             Backend::Cuda => Ok(Device::cuda(self.index.unwrap_or(0))),
             #[allow(unreachable_patterns)]
@@ -226,14 +226,14 @@ impl DeviceName {
 impl Backend {
     /// Lists the devices of this family on this machine: for each, the name to request it by and the name that it reports. Empty
     /// if the binary does not include the family.
-    pub fn found(self) -> Vec<(String, String)> {
+    pub fn list_devices(self) -> Vec<(String, String)> {
         match self {
             Self::Flex | Self::Ndarray if self.compiled_in() => {
                 vec![(self.name().into(), "the processor".into())]
             }
             Self::Flex | Self::Ndarray => Vec::new(),
             #[cfg(feature = "gpu")]
-            Self::Wgpu | Self::Vulkan | Self::Cuda => gpu::found(self),
+            Self::Wgpu | Self::Vulkan | Self::Cuda => gpu::list_cards(self),
             #[cfg(not(feature = "gpu"))]
             Self::Wgpu | Self::Vulkan | Self::Cuda => Vec::new(),
         }

@@ -7,7 +7,7 @@ use std::io::Read;
 ///
 /// # Errors
 /// If the reader fails.
-pub fn of(mut reader: impl Read) -> std::io::Result<([u8; 32], u64)> {
+pub fn sha256(mut reader: impl Read) -> std::io::Result<([u8; 32], u64)> {
     let mut hash = Sha256::new();
     let mut block = vec![0; 1 << 20];
     let mut size = 0;
@@ -33,7 +33,7 @@ mod tests {
 
     #[test]
     fn the_sum_of_fips_180() {
-        let (sum, size) = of(&b"abc"[..]).unwrap();
+        let (sum, size) = sha256(&b"abc"[..]).unwrap();
         assert_eq!(size, 3);
         assert!(hex(&sum).starts_with("ba7816bf8f01cfea"));
     }

@@ -109,7 +109,7 @@ pub enum Error {
     Stopped(String),
     /// Another process of the run has failed, and reports the reason.
     #[error("{message}")]
-    Elsewhere {
+    OtherRank {
         /// Its rank among the run's processes.
         rank: usize,
         /// The exit status of all processes.
@@ -132,7 +132,7 @@ impl Error {
 
     /// Converts a failure that happens before anything has run: what the user gave, or the place where it should run, is wrong.
     #[must_use]
-    pub fn before_running(self) -> Self {
+    pub fn into_usage_error(self) -> Self {
         match self {
             Self::Run(message) => Self::usage(message),
             Self::Io { .. } => Self::usage(self.to_string()),
@@ -156,7 +156,7 @@ impl Error {
             Self::Invalid(_) => 2,
             Self::Run(_) | Self::Io { .. } => 1,
             Self::Interrupted { .. } | Self::Stopped(_) => 130,
-            Self::Elsewhere { status, .. } => *status,
+            Self::OtherRank { status, .. } => *status,
         }
     }
 }
@@ -253,7 +253,10 @@ pub fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 
 /// Returns the candidate that starts with `word`, if all other candidates that do so start with this candidate. Words of fewer
 /// than three characters start too many.
-fn completed<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+fn unique_completion<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     if word.chars().count() < 3 {
         return None;
     }
@@ -276,7 +279,9 @@ pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + C
         .clone()
         .into_iter()
         .filter(|ours| is_alias(word, ours));
-    let near = aliased.next().or_else(|| completed(word, allowed.clone()));
+    let near = aliased
+        .next()
+        .or_else(|| unique_completion(word, allowed.clone()));
     match near.or_else(|| nearest(word, allowed.clone())) {
         Some(near) => format!("; did you mean `{near}`?"),
         None if allowed.clone().into_iter().next().is_none() => "; there is none".into(),

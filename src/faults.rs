@@ -9,9 +9,9 @@ pub struct Faults {
 }
 
 /// Maximum width of any vector inside a model.
-pub const WIDEST: usize = 1 << 24;
+pub const MAX_WIDTH: usize = 1 << 24;
 /// Maximum number of positions of any table or input.
-pub const LONGEST: usize = 1 << 24;
+pub const MAX_POSITIONS: usize = 1 << 24;
 
 impl Faults {
     /// Returns a collector of the faults of a table, for example `model.attention`.
@@ -42,7 +42,7 @@ pub fn header(table: &str) -> String {
 }
 
 /// Prefixes a text with the name of the table that it is about.
-pub fn about(table: &str, text: &str) -> String {
+pub fn prefix_with_table(table: &str, text: &str) -> String {
     let header = header(table);
     match (table, header.starts_with("[[")) {
         ("", _) => text.to_string(),
@@ -78,7 +78,7 @@ impl TableFaults<'_> {
     }
 
     /// Runs `work` with a collector for a table inside this one.
-    pub fn within<T>(&mut self, table: &str, work: impl FnOnce(&mut TableFaults) -> T) -> T {
+    pub fn nested<T>(&mut self, table: &str, work: impl FnOnce(&mut TableFaults) -> T) -> T {
         let table = format!("{}.{table}", self.table);
         work(&mut self.faults.of(&table))
     }
@@ -93,7 +93,7 @@ impl TableFaults<'_> {
     pub fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
         let fine = (1..=most).contains(&value);
         if !fine {
-            let name = last(key);
+            let name = last_key(key);
             self.fault(
                 &[key],
                 format!("{name} = {value} is not between 1 and {most}"),
@@ -105,18 +105,21 @@ impl TableFaults<'_> {
     /// Checks that a number is above 0 and fits a 32-bit float.
     pub fn positive(&mut self, key: &str, value: f64) {
         if !(value > 0.0 && value.is_finite()) {
-            self.fault(&[key], format!("{} = {value:?} must be above 0", last(key)));
+            self.fault(
+                &[key],
+                format!("{} = {value:?} must be above 0", last_key(key)),
+            );
         } else {
-            self.held(key, value);
+            self.check_f32_range(key, value);
         }
     }
 
     /// Checks that a nonzero number is neither 0 nor infinite as a 32-bit float.
-    fn held(&mut self, key: &str, value: f64) {
+    fn check_f32_range(&mut self, key: &str, value: f64) {
         if value != 0.0 && !(value as f32).is_normal() {
             let rule = format!(
                 "{} = {value:e} is 0 or infinite, or nearly so, as a 32-bit number; give one between 1e-37 and 1e37",
-                last(key)
+                last_key(key)
             );
             self.fault(&[key], rule);
         }
@@ -125,30 +128,33 @@ impl TableFaults<'_> {
     /// Checks that a number is 0 or more.
     pub fn not_negative(&mut self, key: &str, value: f64) {
         if !(value >= 0.0 && value.is_finite()) {
-            let rule = format!("{} = {value:?} must be 0 or more", last(key));
+            let rule = format!("{} = {value:?} must be 0 or more", last_key(key));
             self.fault(&[key], rule);
         } else {
-            self.held(key, value);
+            self.check_f32_range(key, value);
         }
     }
 
     /// Checks that a probability is at least 0 and below 1.
     pub fn probability(&mut self, key: &str, value: f64) {
         if !(0.0..1.0).contains(&value) {
-            let rule = format!("{} = {value:?} must be at least 0 and below 1", last(key));
+            let rule = format!(
+                "{} = {value:?} must be at least 0 and below 1",
+                last_key(key)
+            );
             self.fault(&[key], rule);
         }
     }
 }
 
 /// Returns the last part of a dotted key.
-fn last(key: &str) -> &str {
+fn last_key(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
 #[cfg(test)]
 mod tests {
-    use super::about;
+    use super::prefix_with_table;
 
     #[test]
     fn tables_of_lists_go_by_their_number() {
@@ -162,7 +168,7 @@ mod tests {
                 "[[model.layers]] 12 attention.qk_norm: x",
             ),
         ] {
-            assert_eq!(about(table, "x"), said);
+            assert_eq!(prefix_with_table(table, "x"), said);
         }
     }
 }

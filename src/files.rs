@@ -6,15 +6,16 @@
 
 mod folder;
 pub mod json;
-mod ordinary;
+mod regular;
 pub mod tensors;
-mod wide;
+mod utf16;
 
 pub use folder::PartialFolder;
-pub use ordinary::{
-    open_plain, read, read_end, read_plain, require_ordinary, require_ordinary_in, special,
+pub use regular::{
+    open_regular_unlinked, read, read_end, read_plain, require_regular, require_regular_in,
+    special_file_kind,
 };
-pub use wide::require_narrow;
+pub use utf16::refuse_utf16;
 
 use crate::error::{Error, Result};
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -27,25 +28,25 @@ use std::time::{Duration, Instant};
 /// Suffix of the names of files that are not yet in their place.
 const TEMPORARY: &str = ".tmp";
 /// Number of random hexadecimal digits in such a name.
-const DRAWN: usize = 16;
+const RANDOM_DIGITS: usize = 16;
 /// Pause between two attempts to take a lock.
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// A file that is being written and will be moved to its target; if it is dropped before that, it is deleted.
 #[derive(Debug)]
-pub struct Partial {
+pub struct PartialFile {
     file: File,
     path: PathBuf,
     target: PathBuf,
 }
 
-impl Partial {
+impl PartialFile {
     /// Creates a temporary file whose target is `target`.
     ///
     /// # Errors
     /// If the file cannot be created.
     pub fn beside(target: &Path) -> io::Result<Self> {
-        let path = drawn_beside(target);
+        let path = random_sibling(target);
         let file = OpenOptions::new()
             .write(true)
             .create_new(true)
@@ -82,14 +83,14 @@ impl Partial {
     ///
     /// # Errors
     /// If the disk fails. The target then still has its old content, unless only syncing the folder's list of names failed.
-    pub fn place(self) -> io::Result<()> {
+    pub fn persist(self) -> io::Result<()> {
         self.sync()?;
         fs::rename(&self.path, &self.target)?;
-        sync_names(folder_of(&self.target))
+        sync_directory(folder_of(&self.target))
     }
 }
 
-impl Write for Partial {
+impl Write for PartialFile {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.file.write(bytes)
     }
@@ -99,13 +100,13 @@ impl Write for Partial {
     }
 }
 
-impl Seek for Partial {
+impl Seek for PartialFile {
     fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
         self.file.seek(to)
     }
 }
 
-impl Drop for Partial {
+impl Drop for PartialFile {
     fn drop(&mut self) {
         // After a move to the target, the temporary name no longer exists. Otherwise, the error that led here is the one that
         // matters.
@@ -118,10 +119,10 @@ impl Drop for Partial {
 /// # Errors
 /// If the disk fails; the message names the file itself.
 pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    Partial::beside(path)
+    PartialFile::beside(path)
         .and_then(|mut part| {
             part.write_all(bytes)?;
-            part.place()
+            part.persist()
         })
         .map_err(Error::io("write", path))
 }
@@ -130,7 +131,7 @@ pub fn write(path: &Path, bytes: &[u8]) -> Result<()> {
 ///
 /// # Errors
 /// If both are the same file.
-pub fn require_other(
+pub fn require_distinct(
     (output_flag, output): (&str, &Path),
     (input_flag, input): (&str, &Path),
 ) -> Result<()> {
@@ -205,7 +206,7 @@ pub fn place(part: &Path, target: &Path) -> Result<()> {
         .open(part)
         .and_then(|file| file.sync_all())
         .and_then(|()| fs::rename(part, target))
-        .and_then(|()| sync_names(folder_of(target)))
+        .and_then(|()| sync_directory(folder_of(target)))
         .map_err(Error::io("write", target))
 }
 
@@ -214,7 +215,7 @@ pub fn place(part: &Path, target: &Path) -> Result<()> {
 /// # Errors
 /// If the disk fails.
 pub fn sync_folder(folder: &Path) -> Result<()> {
-    sync_names(folder).map_err(Error::io("write", folder))
+    sync_directory(folder).map_err(Error::io("write", folder))
 }
 
 /// Deletes a file, if it exists.
@@ -222,7 +223,7 @@ pub fn sync_folder(folder: &Path) -> Result<()> {
 /// # Errors
 /// If the disk fails.
 pub fn delete(path: &Path) -> Result<()> {
-    gone(fs::remove_file(path), path)
+    ignore_missing(fs::remove_file(path), path)
 }
 
 /// Deletes a folder with its contents, if it exists.
@@ -230,7 +231,7 @@ pub fn delete(path: &Path) -> Result<()> {
 /// # Errors
 /// If the disk fails.
 pub fn delete_folder(path: &Path) -> Result<()> {
-    gone(fs::remove_dir_all(path), path)
+    ignore_missing(fs::remove_dir_all(path), path)
 }
 
 /// Deletes unfinished files that dead processes left in a folder beside target files for which `ours` holds. The caller
@@ -254,7 +255,8 @@ pub fn delete_leftovers(folder: &Path, ours: impl Fn(&str) -> bool) -> Result<()
 /// no random part.
 pub fn target_of(name: &str) -> Option<&str> {
     let name = name.strip_suffix(TEMPORARY)?;
-    let drawn = |end: &str| end.len() == DRAWN && end.bytes().all(|b| b.is_ascii_hexdigit());
+    let drawn =
+        |end: &str| end.len() == RANDOM_DIGITS && end.bytes().all(|b| b.is_ascii_hexdigit());
     match name.rsplit_once('.') {
         Some((target, end)) if drawn(end) => Some(target),
         _ => Some(name),
@@ -279,7 +281,7 @@ pub fn open_lock(path: &Path) -> io::Result<File> {
 ///
 /// # Errors
 /// If the file does not exist or cannot be opened.
-pub fn open_there(path: &Path) -> io::Result<File> {
+pub fn open_existing_lock(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).open(path)
 }
 
@@ -300,10 +302,10 @@ pub fn lock_within(file: &File, patience: Duration) -> Result<(), TryLockError> 
 
 /// Returns a unique name beside `target`. Process ids repeat in containers and on other machines that
 /// share the folder; the keys of hash maps, used here, are drawn by the system for each process.
-fn drawn_beside(target: &Path) -> PathBuf {
+fn random_sibling(target: &Path) -> PathBuf {
     let drawn = RandomState::new().build_hasher().finish();
     let mut name = target.file_name().unwrap_or_default().to_os_string();
-    name.push(format!(".{drawn:0DRAWN$x}{TEMPORARY}"));
+    name.push(format!(".{drawn:0RANDOM_DIGITS$x}{TEMPORARY}"));
     target.with_file_name(name)
 }
 
@@ -314,7 +316,7 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-fn sync_names(folder: &Path) -> io::Result<()> {
+fn sync_directory(folder: &Path) -> io::Result<()> {
     // Only Unix can open a folder as a file.
     if !cfg!(unix) {
         return Ok(());
@@ -327,7 +329,7 @@ fn sync_names(folder: &Path) -> io::Result<()> {
     }
 }
 
-fn gone(removed: io::Result<()>, path: &Path) -> Result<()> {
+fn ignore_missing(removed: io::Result<()>, path: &Path) -> Result<()> {
     match removed {
         Err(e) if e.kind() != ErrorKind::NotFound => Err(Error::io("delete", path)(e)),
         _ => Ok(()),

@@ -5,14 +5,14 @@
 //! 2022, PaLM, appendix B); lookups and element-wise operations are not counted. A training step costs three forward passes: the
 //! gradients of inputs and of weights take two products for each product of the forward pass.
 
+mod activations;
 mod count;
 mod flops;
-mod kept;
 pub mod ranks;
 
 use crate::data::Shape;
 use crate::error::Result;
-use crate::model::{ItemOf, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, ModelConfig, ThroughputUnit};
 use crate::task::TaskConfig;
 use crate::train::lora::LoraConfig;
 use crate::train::optim::Moments;
@@ -22,7 +22,7 @@ use burn::tensor::Device;
 pub use count::Largest;
 use count::{AUXILIARY, Count, GENERATOR, PIXEL_DECODER, PROJECTION_HEAD};
 use flops::flops;
-pub use flops::{FORWARDS, forward_flops, written};
+pub use flops::{FORWARDS, forward_flops, generated_length};
 use std::collections::BTreeMap;
 
 /// The model to plan, and how it will be trained.
@@ -115,7 +115,7 @@ impl ModelCost {
 /// # Errors
 /// If the model cannot learn the task.
 pub fn plan(question: &PlanRequest, device: &Device) -> Result<ModelCost> {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: question.shape,
         seed: 0,
         device,
@@ -132,8 +132,8 @@ pub fn plan(question: &PlanRequest, device: &Device) -> Result<ModelCost> {
     match (question.task, question.lora) {
         (Some(task), Some(lora)) => {
             let objective = name_parameters(task.init(question.model, &inputs, false)?);
-            count.in_full = Some(lora);
-            lora.attached(objective, 0)?.visit(&mut count);
+            count.lora = Some(lora);
+            lora.attach(objective, 0)?.visit(&mut count);
         }
         (Some(task), None) => task.init(question.model, &inputs, false)?.visit(&mut count),
         (None, _) => question.model.visit(&inputs, &mut count),
@@ -170,16 +170,16 @@ pub fn plan(question: &PlanRequest, device: &Device) -> Result<ModelCost> {
             }),
         trained,
         active: params
-            .saturating_sub(question.model.unused())
-            .saturating_sub(beside.map_or(0, |beside| beside.unused())),
+            .saturating_sub(question.model.inactive_parameters())
+            .saturating_sub(beside.map_or(0, |beside| beside.inactive_parameters())),
         flops_per_item: flops(question),
         checkpoint_bytes: bytes(weights * (1 + averages) + 4 * moments),
         largest: count.largest,
         parts: count.parts,
-        item: match question.model.item() {
-            ItemOf::Token | ItemOf::Pair => "token",
-            ItemOf::Image => "image",
-            ItemOf::Recording => "recording",
+        item: match question.model.throughput_unit() {
+            ThroughputUnit::Token | ThroughputUnit::Pair => "token",
+            ThroughputUnit::Image => "image",
+            ThroughputUnit::Recording => "recording",
         },
         memory_bytes,
     })
@@ -188,9 +188,11 @@ pub fn plan(question: &PlanRequest, device: &Device) -> Result<ModelCost> {
 /// Bytes of activations that a training step keeps for all networks.
 fn activations(question: &PlanRequest, beside: Option<&ModelConfig>) -> u128 {
     let networks = question.model.networks().into_iter();
-    let own = networks.map(|model| kept::activations(&PlanRequest { model, ..*question }));
+    let own = networks.map(|model| activations::activations(&PlanRequest { model, ..*question }));
     let own = own.fold(0, u128::saturating_add);
-    let other = beside.map_or(0, |model| kept::beside(question, model));
+    let other = beside.map_or(0, |model| {
+        activations::companion_activations(question, model)
+    });
     let values = question.micro_batch_size as u128 * question.value_bytes as u128;
     let facts = question.model.facts();
     let between = facts.activations_between(question.shape, question.recompute);
@@ -210,7 +212,7 @@ mod tests {
     use super::*;
     use crate::model::{DecoderConfig, EncoderDecoderConfig};
     use crate::task::{SpanCorruptionConfig, TranslationConfig};
-    use crate::train::optim::muon::MATRICES;
+    use crate::train::optim::muon::DEFAULT_MATRICES;
 
     static TRANSLATION: TaskConfig = TaskConfig::Translation(TranslationConfig {
         label_smoothing: 0.0,
@@ -259,7 +261,7 @@ mod tests {
         assert_eq!(half.memory_bytes["parameters"], weights / 2);
         assert_eq!(half.memory_bytes["optimizer"], 2 * weights);
         let muon = planned(DecoderConfig::default(), 64, |q| {
-            (q.moments.matrices, q.matrices) = (1, Some(MATRICES));
+            (q.moments.matrices, q.matrices) = (1, Some(DEFAULT_MATRICES));
         });
         let blocks = 4 * (12 * 128 * 128 * 4) as u64;
         assert_eq!(muon.memory_bytes["optimizer"], 2 * weights - blocks);
@@ -286,7 +288,7 @@ mod tests {
         // Four encoder layers, four decoder layers, four cross-attentions.
         let products = 12.0 * (12 * 128 * 64) as f64;
         assert_eq!(long.flops_per_item - short.flops_per_item, products / 2.0);
-        let sides = |task| written(task, 64);
+        let sides = |task| generated_length(task, 64);
         assert_eq!((sides(None), sides(Some(&TRANSLATION))), (None, Some(64)));
     }
 
@@ -296,7 +298,7 @@ mod tests {
         let config = EncoderDecoderConfig::default();
         let model = ModelConfig::EncoderDecoder(config.clone());
         let spans = planned_model(&model, 64, |q| q.task = Some(&SPANS));
-        assert_eq!(written(Some(&SPANS), 64), Some(14));
+        assert_eq!(generated_length(Some(&SPANS), 64), Some(14));
         let products = config.pair_products(100, [64, 14]) as f64;
         assert_eq!(spans.flops_per_item, 6.0 * products / 78.0);
         let decoder = DecoderConfig::default();

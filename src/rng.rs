@@ -79,7 +79,7 @@ pub fn mix(mut z: u64) -> u64 {
 }
 
 /// The coordinate of a part of a network: its path of names, folded from the outermost part (0) inwards, name by name.
-pub fn part(outer: u64, name: &str) -> u64 {
+pub fn part_coordinate(outer: u64, name: &str) -> u64 {
     // Including the length distinguishes "a", "bc" from "ab", "c".
     let start = mix(outer ^ name.len() as u64);
     name.bytes()

@@ -21,19 +21,19 @@ pub const INTERRUPTED: i32 = 130;
 
 /// A flag that says whether the run was asked to end.
 #[derive(Clone, Debug, Default)]
-pub struct Stop(Arc<AtomicBool>);
+pub struct StopFlag(Arc<AtomicBool>);
 
 /// The flag of this process, once a run listens to it.
-static LISTENING: Mutex<Option<Stop>> = Mutex::new(None);
+static PROCESS_FLAG: Mutex<Option<StopFlag>> = Mutex::new(None);
 
-impl Stop {
+impl StopFlag {
     /// Returns the process's flag, which the signals raise. A SIGINT or SIGTERM after another one ends the process with status
     /// 130, without waiting for anything.
     ///
     /// # Errors
     /// If the system refuses a handler.
     pub fn on_signals() -> Result<Self> {
-        let mut listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut listening = PROCESS_FLAG.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(stop) = &*listening {
             return Ok(stop.clone());
         }
@@ -101,7 +101,7 @@ pub fn file_size_limit_as_error() {
 
 /// Asks this process to save and end when standard input ends. Before a run listens, there is nothing to save,
 /// and the process ends at once.
-pub fn with_input() {
+pub fn stop_at_end_of_input() {
     std::thread::spawn(|| {
         let mut block = [0; 4096];
         loop {
@@ -111,7 +111,7 @@ pub fn with_input() {
                 Ok(_) | Err(_) => {}
             }
         }
-        let listening = LISTENING.lock().unwrap_or_else(PoisonError::into_inner);
+        let listening = PROCESS_FLAG.lock().unwrap_or_else(PoisonError::into_inner);
         match &*listening {
             Some(stop) => stop.raise(),
             None => std::process::exit(INTERRUPTED),

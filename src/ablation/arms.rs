@@ -2,7 +2,7 @@
 
 use crate::experiment::ablation::{AblationConfig, RandomConfig, RangeConfig};
 use crate::experiment::inline;
-use crate::report::analyse::arms::shortest;
+use crate::report::analyse::arms::short_key;
 use crate::rng::{Purpose, Stream, mix};
 use toml::Value;
 
@@ -56,7 +56,7 @@ fn grid(config: &AblationConfig) -> Vec<Arm> {
     let axis = |(key, values): (&String, &Value)| -> Vec<Arm> {
         let values = values.as_array().map_or(&[][..], Vec::as_slice);
         let names = names(values);
-        let short = shortest(key, &keys);
+        let short = short_key(key, &keys);
         values
             .iter()
             .zip(names)
@@ -106,23 +106,23 @@ fn random(config: Option<&RandomConfig>) -> Vec<Arm> {
         sets: config
             .ranges
             .iter()
-            .map(|(key, range)| (key.clone(), drawn(config.seed, sample, key, range)))
+            .map(|(key, range)| (key.clone(), draw_value(config.seed, sample, key, range)))
             .collect(),
     };
     (0..config.samples).map(draw).collect()
 }
 
-fn drawn(seed: u64, sample: u64, key: &str, range: &RangeConfig) -> Value {
+fn draw_value(seed: u64, sample: u64, key: &str, range: &RangeConfig) -> Value {
     let name = key
         .bytes()
         .fold(0, |name, byte| mix(name ^ u64::from(byte)));
     let mut stream = Stream::new(seed, Purpose::Ablation, (sample, name, 0));
     match range {
         RangeConfig::Uniform(b) => {
-            Value::Float(rounded(between(&mut stream, b.min, b.max)).clamp(b.min, b.max))
+            Value::Float(rounded(uniform(&mut stream, b.min, b.max)).clamp(b.min, b.max))
         }
         RangeConfig::Log(b) => {
-            let log = between(&mut stream, b.min.ln(), b.max.ln());
+            let log = uniform(&mut stream, b.min.ln(), b.max.ln());
             Value::Float(rounded(log.exp()).clamp(b.min, b.max))
         }
         RangeConfig::Integer(b) => {
@@ -133,7 +133,7 @@ fn drawn(seed: u64, sample: u64, key: &str, range: &RangeConfig) -> Value {
     }
 }
 
-fn between(stream: &mut Stream, min: f64, max: f64) -> f64 {
+fn uniform(stream: &mut Stream, min: f64, max: f64) -> f64 {
     // 53 bits, so that the draw is a double's.
     let unit = (stream.next_u64() >> 11) as f64 / (1u64 << 53) as f64;
     min + (max - min) * unit

@@ -46,7 +46,7 @@ pub enum CellExit {
     /// The process was asked to stop and has saved.
     Stopped,
     /// The process met a full disk, with this message; the cell will be resumed from its checkpoint once there is room.
-    NoRoom(String),
+    DiskFull(String),
 }
 
 impl Cell {
@@ -64,7 +64,7 @@ impl Cell {
             claim,
             goal,
             run: sweep.run(planned, seed),
-            log: log_of(sweep, planned, seed),
+            log: log_file(sweep, planned, seed),
             log_from: 0,
             child: None,
         }
@@ -149,7 +149,7 @@ impl Cell {
 
     /// Returns whether the run has taken its last step, or has ended early by itself.
     fn is_done(&self) -> bool {
-        run::read(&self.run).is_ok_and(|run| run.done())
+        run::read(&self.run).is_ok_and(|run| run.is_done())
     }
 
     fn outcome(&self, status: ExitStatus) -> CellExit {
@@ -167,28 +167,28 @@ impl Cell {
             },
             Some(130) => CellExit::Stopped,
             Some(code) => {
-                let diverged = run::read(&self.run).is_ok_and(|run| run.diverged().is_some());
+                let diverged = run::read(&self.run).is_ok_and(|run| run.diverged_at().is_some());
                 let state = match diverged {
                     true => EndState::Diverged,
                     false => EndState::Failed,
                 };
-                let named = reason(&self.log, self.log_from);
+                let named = last_error(&self.log, self.log_from);
                 if named
                     .as_ref()
-                    .is_some_and(|r| r.starts_with(&run_dir::in_use(&self.run)))
+                    .is_some_and(|r| r.starts_with(&run_dir::in_use_message(&self.run)))
                 {
                     // An earlier process still holds the run's folder: the cell will be tried again.
                     return CellExit::Stopped;
                 }
                 let is_full = match &named {
-                    Some(reason) => full_disk::is_named(reason),
+                    Some(reason) => full_disk::mentions_full_disk(reason),
                     // On a full disk nothing can be written to the log.
-                    None => self.log.parent().is_some_and(full_disk::is_at),
+                    None => self.log.parent().is_some_and(full_disk::is_full),
                 };
                 let rest = || format!("exit status {code}; {} has the rest", self.log.display());
                 let reason = named.unwrap_or_else(rest);
                 match is_full && !diverged {
-                    true => CellExit::NoRoom(reason),
+                    true => CellExit::DiskFull(reason),
                     false => ending(state, reason),
                 }
             }
@@ -198,13 +198,13 @@ impl Cell {
 }
 
 /// Returns the file that holds the output of a cell's process.
-pub fn log_of(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
+pub fn log_file(sweep: &SweepFolder, arm: &PlannedArm, seed: u64) -> PathBuf {
     let folder = sweep.path.join(CELLS).join(&arm.folder);
     folder.join(format!("seed-{seed}.log"))
 }
 
 /// Returns the last error message in a process's log after byte `from`, in one line; `None` if there is none.
-fn reason(log: &Path, from: u64) -> Option<String> {
+fn last_error(log: &Path, from: u64) -> Option<String> {
     let text = fs::read(log).unwrap_or_default();
     let from = usize::try_from(from).unwrap_or(usize::MAX);
     let text = String::from_utf8_lossy(text.get(from..).unwrap_or_default());
@@ -240,7 +240,7 @@ mod tests {
             child: None,
         };
         let outcome = cell.outcome(ExitStatus::from_raw(1 << 8));
-        ledger.free(cell.claim).unwrap();
+        ledger.release(cell.claim).unwrap();
         outcome
     }
 
@@ -274,7 +274,7 @@ mod tests {
             let system = std::io::Error::from_raw_os_error(number);
             let error = Error::io("write", &run)(system).to_string();
             let outcome = failed(temp.path(), &run, &error);
-            let CellExit::NoRoom(told) = &outcome else {
+            let CellExit::DiskFull(told) = &outcome else {
                 panic!("{error}: {outcome:?}")
             };
             assert_eq!(*told, error);

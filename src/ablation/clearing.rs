@@ -1,7 +1,7 @@
 //! `--fresh`: deletes a sweep's own files, once no process trains in them.
 
 use crate::ablation::folders;
-use crate::ablation::ledger::{Ledger, Standing, cells};
+use crate::ablation::ledger::{CellState, Ledger, cells};
 use crate::ablation::slurm::SCRIPT;
 use crate::error::{Error, Result};
 use crate::files;
@@ -16,12 +16,12 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Time that a process on this machine gets to end.
-const PATIENCE: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 const PAUSE: Duration = Duration::from_millis(500);
 /// The folder that `report` writes.
 const REPORT: &str = "report";
 /// Files are moved to this folder before they are deleted.
-const CLEARED: &str = "cleared";
+const TRASH: &str = "cleared";
 
 /// Deletes the plan, the ledger, the cells and the report of a sweep; other files in its folder are kept.
 ///
@@ -29,7 +29,7 @@ const CLEARED: &str = "cleared";
 /// If a process trains a cell, if the experiment file lies inside a folder that would be deleted, or if a file cannot
 /// be deleted.
 pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
-    if !SweepFolder::is_one(folder) {
+    if !SweepFolder::is_sweep(folder) {
         return Ok(());
     }
     let inside = |part: &str| {
@@ -44,10 +44,10 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
         )));
     }
     // Keeps other processes from planning meanwhile.
-    let _planning = folders::planning(folder)?;
+    let _planning = folders::lock_planning(folder)?;
     let sweep = SweepFolder::read(folder)?;
-    let claims = unused(&sweep, lease)?;
-    aside(&sweep, &claims)?;
+    let claims = wait_until_unused(&sweep, lease)?;
+    move_aside_and_delete(&sweep, &claims)?;
     files::delete_folder(&folder.join(REPORT))?;
     // The plan is deleted last, so that an interrupted clearing can be started again.
     for file in [SCRIPT, PLAN] {
@@ -58,8 +58,8 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
 
 /// Moves the cells and the ledger aside and deletes them, after checking that no process took a cell since `known` was
 /// read. Processes that start later work in folders with the original names, which are kept.
-fn aside(sweep: &SweepFolder, known: &BTreeSet<OsString>) -> Result<()> {
-    let away = sweep.path.join(CLEARED);
+fn move_aside_and_delete(sweep: &SweepFolder, known: &BTreeSet<OsString>) -> Result<()> {
+    let away = sweep.path.join(TRASH);
     if away.exists() {
         // Left over from a clearing that was interrupted.
         require_idle(sweep, &away, known)?;
@@ -122,17 +122,17 @@ fn require_idle(sweep: &SweepFolder, away: &Path, known: &BTreeSet<OsString>) ->
 
 /// Waits until no process holds a cell or trains in its folder, and returns the claims at that moment. It waits briefly
 /// for processes of this machine, and for a lease for those of other machines, of which it sees only the heartbeat.
-fn unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<OsString>> {
+fn wait_until_unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<OsString>> {
     let all = cells(sweep);
     let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
     let mut ledger = Ledger::open(&sweep.path, lease)?;
     let begun = Instant::now();
     loop {
         let known = claims(&sweep.path.join(LEDGER))?;
-        let standings = ledger.standings(&names)?;
+        let standings = ledger.states(&names)?;
         let held = names.iter().zip(standings).find_map(|(name, s)| match s {
-            Standing::Held(holder) => Some((name, holder)),
-            Standing::Open | Standing::Ended => None,
+            CellState::Held(holder) => Some((name, holder)),
+            CellState::Open | CellState::Ended => None,
         });
         let far = held
             .as_ref()
@@ -141,7 +141,11 @@ fn unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<OsString>> {
             .iter()
             .map(|(arm, seed, _)| sweep.run(&sweep.plan.arms[*arm], *seed));
         let busy = runs.find(|run| run_dir::is_busy(run));
-        let patience = if far { lease + PATIENCE } else { PATIENCE };
+        let patience = if far {
+            lease + EXIT_TIMEOUT
+        } else {
+            EXIT_TIMEOUT
+        };
         match (held, busy) {
             (None, None) => return Ok(known),
             (Some((name, holder)), _) if !far || begun.elapsed() > patience => {
@@ -184,19 +188,23 @@ mod tests {
         let sweep = sweep(folder.path());
         let lease = Duration::from_secs(60);
         let mut ledger = Ledger::open(folder.path(), lease).unwrap();
-        let known = unused(&sweep, lease).unwrap();
+        let known = wait_until_unused(&sweep, lease).unwrap();
         let run = sweep.run(&sweep.plan.arms[0], 1);
         let claim = ledger.claim("a.seed-1").unwrap().unwrap();
-        let error = aside(&sweep, &known).unwrap_err().to_string();
+        let error = move_aside_and_delete(&sweep, &known)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("took meanwhile"), "{error}");
         assert!(ledger.holds(&claim) && folder.path().join(LEDGER).is_dir());
         let known = claims(&folder.path().join(LEDGER)).unwrap();
         let busy = RunDir::create(&run, Existing::Refuse).unwrap();
-        let error = aside(&sweep, &known).unwrap_err().to_string();
+        let error = move_aside_and_delete(&sweep, &known)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("took meanwhile"), "{error}");
         assert!(run.is_dir());
         drop(busy);
-        aside(&sweep, &known).unwrap();
-        assert!(!run.exists() && !folder.path().join(CLEARED).exists());
+        move_aside_and_delete(&sweep, &known).unwrap();
+        assert!(!run.exists() && !folder.path().join(TRASH).exists());
     }
 }

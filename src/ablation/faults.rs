@@ -1,15 +1,15 @@
 //! Faults of an arm, reported at the line of the setting that causes them.
 
 use crate::error::{Error, Fault, Result};
-use crate::experiment::{self, Loaded, Origin};
+use crate::experiment::{self, LoadedExperiment, Origin};
 
-use super::prepared::{Prepared, Settings};
+use super::prepared::{PreparedArm, Settings};
 
 /// An arm whose faults are reported.
 #[derive(Clone, Copy)]
 pub struct ArmContext<'a> {
     /// The experiment with `[ablation]`.
-    pub base: &'a Loaded,
+    pub base: &'a LoadedExperiment,
     /// The arm's name.
     pub name: &'a str,
     /// Its settings.
@@ -18,7 +18,7 @@ pub struct ArmContext<'a> {
 
 impl<'a> ArmContext<'a> {
     /// Takes name and settings from a prepared arm.
-    pub fn of(base: &'a Loaded, arm: &'a Prepared) -> Self {
+    pub fn of(base: &'a LoadedExperiment, arm: &'a PreparedArm) -> Self {
         Self {
             base,
             name: &arm.name,
@@ -28,12 +28,12 @@ impl<'a> ArmContext<'a> {
 
     /// Places a fault at the line where the arm sets the key, or else at the line of `[ablation]`. The message lacks
     /// the arm's name.
-    fn placed(self, fault: &Fault) -> Fault {
+    fn located(self, fault: &Fault) -> Fault {
         let own = self.settings.iter().find_map(|(key, value)| {
             let told = fault
                 .message
                 .strip_prefix(&format!("--set {key}={value}: "))?;
-            Some((self.written(key)?, told))
+            Some((self.value_origin(key)?, told))
         });
         let (origin, told) = own.unwrap_or((self.base.origin("ablation"), &fault.message));
         placed(origin, told.into())
@@ -45,7 +45,7 @@ impl<'a> ArmContext<'a> {
             Error::Invalid(wrong) => {
                 let mut faults = ArmFaults::default();
                 faults.add(self, &wrong);
-                Error::Invalid(faults.all())
+                Error::Invalid(faults.into_faults())
             }
             Error::Run(reason) => self.error(Error::Invalid(vec![Fault::new(reason)])),
             other => other,
@@ -53,7 +53,7 @@ impl<'a> ArmContext<'a> {
     }
 
     /// Returns the place in a file where the arm's value of a key is written: the arm's own table, an axis or a range.
-    fn written(self, key: &str) -> Option<&'a Origin> {
+    fn value_origin(self, key: &str) -> Option<&'a Origin> {
         let named = self.base.experiment.ablation.as_ref().map(|c| &c.arms);
         let named = named.into_iter().flatten().enumerate();
         let own = named.filter(|(_, arm)| {
@@ -76,7 +76,7 @@ pub struct ArmFaults(Vec<(Fault, Vec<String>)>);
 impl ArmFaults {
     /// Adds the faults of an arm.
     pub fn add(&mut self, arm: ArmContext, wrong: &[Fault]) {
-        for fault in wrong.iter().map(|fault| arm.placed(fault)) {
+        for fault in wrong.iter().map(|fault| arm.located(fault)) {
             match self.0.iter_mut().find(|(known, _)| *known == fault) {
                 Some((_, names)) => names.push(arm.name.into()),
                 None => self.0.push((fault, vec![arm.name.into()])),
@@ -85,7 +85,7 @@ impl ArmFaults {
     }
 
     /// Returns all faults, each with the name of the first arm that has it.
-    pub fn all(self) -> Vec<Fault> {
+    pub fn into_faults(self) -> Vec<Fault> {
         let named = |(fault, names): (Fault, Vec<String>)| {
             let others = match names.len() {
                 1 => String::new(),
@@ -105,16 +105,16 @@ impl ArmFaults {
     ///
     /// # Errors
     /// If an arm has a fault; the error lists the faults of all arms.
-    pub fn none(self) -> Result<()> {
+    pub fn into_result(self) -> Result<()> {
         match self.0.is_empty() {
             true => Ok(()),
-            false => Err(Error::Invalid(self.all())),
+            false => Err(Error::Invalid(self.into_faults())),
         }
     }
 }
 
 /// Returns a fault at the line of a key of `base`.
-pub fn at(base: &Loaded, key: &str, message: String) -> Fault {
+pub fn fault_at(base: &LoadedExperiment, key: &str, message: String) -> Fault {
     placed(base.origin(key), message)
 }
 
@@ -129,7 +129,7 @@ fn placed(origin: &Origin, message: String) -> Fault {
 ///
 /// # Errors
 /// If an arm has a fault; the error lists the faults of all arms.
-pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
+pub fn check_steps(arms: &[PreparedArm], base: &LoadedExperiment) -> Result<()> {
     let mut faults = ArmFaults::default();
     for arm in arms {
         if let Err(Error::Invalid(wrong)) = experiment::check(&arm.loaded) {
@@ -141,5 +141,5 @@ pub fn of_steps(arms: &[Prepared], base: &Loaded) -> Result<()> {
             faults.add(ArmContext::of(base, arm), &wrong);
         }
     }
-    faults.none()
+    faults.into_result()
 }

@@ -1,13 +1,13 @@
 //! The folders of a sweep's arms, also in a sweep that grows: unchanged arms keep their folders, even if their names
 //! have changed because an axis was added.
 
-use crate::ablation::placing::replace_file;
-use crate::ablation::prepared::{Prepared, Sweep};
-use crate::ablation::settings::{ArmSettings, changed};
+use crate::ablation::atomic_files::replace_file;
+use crate::ablation::prepared::{PreparedArm, Sweep};
+use crate::ablation::settings::{ArmSettings, changed_arm_error};
 use crate::ablation::slurm::SCRIPT;
 use crate::ablation::sources;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Loaded, resolved_toml};
+use crate::experiment::{self, LoadedExperiment, resolved_toml};
 use crate::report::read::sweep::{
     ARM, CELLS, EndState, LEDGER, PLAN, PlannedArm, SweepFolder, SweepPlan,
 };
@@ -23,7 +23,7 @@ const LOCK: &str = "planning.lock";
 ///
 /// # Errors
 /// If the folder cannot be created or locked.
-pub fn planning(folder: &Path) -> Result<fs::File> {
+pub fn lock_planning(folder: &Path) -> Result<fs::File> {
     fs::create_dir_all(folder).map_err(Error::io("create", folder))?;
     let path = folder.join(LOCK);
     let file = fs::OpenOptions::new()
@@ -41,9 +41,9 @@ pub struct ExistingSweep {
     /// The plan.
     pub plan: Option<SweepPlan>,
     /// File of the first rung's decision, if that rung is decided.
-    decided: Option<PathBuf>,
+    first_decision: Option<PathBuf>,
     /// File of the ending of a cell that was trained to its end, if the sweep has no rungs.
-    whole: Option<PathBuf>,
+    finished_cell: Option<PathBuf>,
     /// Settings of the arms by folder, including arms that are no longer in the plan.
     arms: BTreeMap<String, ArmSettings>,
     /// The folder.
@@ -56,8 +56,8 @@ impl ExistingSweep {
     /// # Errors
     /// If the folder holds something other than a sweep, or if its plan or an arm's file is invalid.
     pub fn read(folder: &Path) -> Result<Self> {
-        if !SweepFolder::is_one(folder) {
-            return foreign(folder).map(|()| Self::default());
+        if !SweepFolder::is_sweep(folder) {
+            return require_sweep_folder(folder).map(|()| Self::default());
         }
         let mut arms = BTreeMap::new();
         for entry in fs::read_dir(folder.join(CELLS))
@@ -85,8 +85,8 @@ impl ExistingSweep {
         let whole = without_rungs.map(|(arm, seed)| there.ending_file(arm, seed));
         Ok(Self {
             plan: Some(there.plan),
-            decided,
-            whole,
+            first_decision: decided,
+            finished_cell: whole,
             arms,
             path: folder.to_path_buf(),
         })
@@ -113,14 +113,14 @@ impl ExistingSweep {
     /// Fails if a rung was decided with other arms than the plan's or by another rule, or if the plan adds rungs to a
     /// sweep whose arms were already trained past them.
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
-        if let (Some(file), Some(_)) = (&self.whole, &now.halving) {
+        if let (Some(file), Some(_)) = (&self.finished_cell, &now.halving) {
             return Err(Error::usage(format!(
                 "[ablation.halving] stops arms that are behind, but cells were trained to their end without it ({}); give the \
                  sweep another name, leave halving out, or start it over with --fresh",
                 file.display()
             )));
         }
-        let (Some(file), Some(was)) = (&self.decided, &self.plan) else {
+        let (Some(file), Some(was)) = (&self.first_decision, &self.plan) else {
             return Ok(());
         };
         let folders = |plan: &SweepPlan| -> Vec<String> {
@@ -148,17 +148,23 @@ impl ExistingSweep {
     /// Compares the existing cells with those still to train, which must use the same data and weights; with `retry`,
     /// failed cells are to be trained too. If no cell is left, nothing is checked, and the arms keep the costs of the
     /// previous plan, since their data may have changed since.
-    fn held_against(&self, plan: SweepPlan, sweep: &Sweep, retry: bool) -> Result<SweepPlan> {
+    fn check_existing_cells(
+        &self,
+        plan: SweepPlan,
+        sweep: &Sweep,
+        retry: bool,
+    ) -> Result<SweepPlan> {
         let Some(was) = &self.plan else {
             return Ok(plan);
         };
         let path = self.path.clone();
         let now = SweepFolder { path, plan };
-        let is_any_left = sources::is_any_left(&now, retry)?;
+        let is_any_left = sources::has_cells_left(&now, retry)?;
         let mut plan = now.plan;
         if is_any_left {
             let loaded = sweep.arms.iter().map(|arm| &arm.loaded);
-            let arms: Vec<(&PlannedArm, &Loaded)> = plan.arms.iter().zip(loaded).collect();
+            let arms: Vec<(&PlannedArm, &LoadedExperiment)> =
+                plan.arms.iter().zip(loaded).collect();
             sources::require_same(&self.path, &arms, &plan.seeds)?;
             return Ok(plan);
         }
@@ -171,7 +177,7 @@ impl ExistingSweep {
     }
 
     /// Returns the number of steps of an existing arm with the same settings, if it was found with the same budget.
-    pub fn steps_of(&self, arm: &Loaded, budget: &str) -> Option<u64> {
+    pub fn steps_of(&self, arm: &LoadedExperiment, budget: &str) -> Option<u64> {
         self.plan.as_ref().filter(|plan| plan.budget == budget)?;
         let wanted = ArmSettings::of(arm).ok()?;
         let mut all = self.arms.values();
@@ -181,7 +187,7 @@ impl ExistingSweep {
 }
 
 /// Refuses a folder that holds anything other than what a sweep leaves behind when it is killed at its start.
-fn foreign(folder: &Path) -> Result<()> {
+fn require_sweep_folder(folder: &Path) -> Result<()> {
     let ours = |name: &str| {
         let file = [PLAN, SCRIPT, LOCK]
             .iter()
@@ -209,13 +215,13 @@ fn foreign(folder: &Path) -> Result<()> {
 /// If the folder holds a sweep with another name, if an arm's cells were trained with other settings, or if a file of
 /// the ledger is invalid. While cells are left to train (failed ones included with `retry`), also if an arm's cells
 /// were made from other data or weights.
-pub fn planned(
+pub fn plan_sweep(
     sweep: &Sweep,
     before: &ExistingSweep,
     retry: bool,
 ) -> Result<(SweepPlan, Vec<(String, String)>)> {
     before.require_same_name(&sweep.name)?;
-    let folders = folders(sweep, before)?;
+    let folders = arm_folders(sweep, before)?;
     let mut files = Vec::new();
     let mut arms = Vec::new();
     for (arm, folder) in sweep.arms.iter().zip(folders) {
@@ -249,14 +255,14 @@ pub fn planned(
         halving: sweep.halving.clone(),
     };
     before.require_undecided(&plan)?;
-    Ok((before.held_against(plan, sweep, retry)?, files))
+    Ok((before.check_existing_cells(plan, sweep, retry)?, files))
 }
 
 /// Returns the folder of each arm: its folder in the previous plan if the arm has not changed, else one that holds the
 /// same arm under another name, else a new one.
-fn folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
+fn arm_folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
     let known: &[PlannedArm] = before.plan.as_ref().map_or(&[], |plan| &plan.arms);
-    let named = |arm: &Prepared| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
+    let named = |arm: &PreparedArm| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
     let mut own = Vec::new();
     let mut found: Vec<Option<String>> = Vec::new();
     for arm in &sweep.arms {
@@ -279,7 +285,9 @@ fn folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
         let same = there.find(|(folder, there)| **there == own[i] && !taken(folder));
         let folder = match (same, named(arm)) {
             (Some((folder, _)), _) => folder.clone(),
-            (None, Some(folder)) => return Err(changed(&arm.name, &before.arms[folder], &own[i])),
+            (None, Some(folder)) => {
+                return Err(changed_arm_error(&arm.name, &before.arms[folder], &own[i]));
+            }
             (None, None) => {
                 let is_free = |folder: &str| !taken(folder) && !before.arms.contains_key(folder);
                 fresh_folder(&arm.name, &is_free)
@@ -291,8 +299,11 @@ fn folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
 }
 
 /// Returns an arm's experiment as its folder stores it.
-fn arm_toml(arm: &Prepared, folder: &str) -> Result<String> {
-    let mut experiment = arm.loaded.experiment.anchored(&arm.loaded.places())?;
+fn arm_toml(arm: &PreparedArm, folder: &str) -> Result<String> {
+    let mut experiment = arm
+        .loaded
+        .experiment
+        .with_absolute_paths(&arm.loaded.places())?;
     experiment.name = folder.into();
     Ok(resolved_toml(&experiment))
 }

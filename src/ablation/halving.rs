@@ -9,14 +9,14 @@
 //! write the same result. Equal values are ranked by the order of the plan, also if means over seeds differ only by
 //! rounding. An arm with a run that diverged or failed is not promoted.
 
-use crate::ablation::ledger::{AllMarks, Ledger, cell_name};
-use crate::ablation::placing::replace_file;
-use crate::ablation::prepared::Prepared;
+use crate::ablation::atomic_files::replace_file;
+use crate::ablation::ledger::{Ledger, MarksByCell, cell_name};
+use crate::ablation::prepared::PreparedArm;
 use crate::error::{Error, Result};
 use crate::experiment::ablation::HalvingConfig;
 use crate::report::analyse::metrics::more_is_better;
 use crate::report::read::run;
-use crate::report::read::rungs::{Decision, Ranked, Rung, Rungs};
+use crate::report::read::rungs::{Decision, RankedArm, Rung, Rungs};
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
 use crate::train::run_dir;
 
@@ -59,9 +59,9 @@ pub fn rungs(config: &HalvingConfig, arms: usize, steps: u64) -> Vec<Rung> {
 /// # Errors
 /// If arms train for different numbers of steps, if an arm is not evaluated at a rung, or if there is no rung at all.
 /// Returns the name of the arm, if the error is about one, and a clause that describes the error.
-pub fn planned(
+pub fn plan_rungs(
     config: &HalvingConfig,
-    arms: &[Prepared],
+    arms: &[PreparedArm],
 ) -> std::result::Result<Rungs, (Option<String>, String)> {
     let steps = arms.first().map_or(0, |arm| arm.cost.steps);
     let rungs = rungs(config, arms.len(), steps);
@@ -100,7 +100,7 @@ pub fn planned(
 }
 
 /// Returns the total steps of a sweep with these rungs, and of the same arms without halving.
-pub fn steps(halving: &Rungs, arms: usize, seeds: usize, last: u64) -> (u64, u64) {
+pub fn total_steps(halving: &Rungs, arms: usize, seeds: usize, last: u64) -> (u64, u64) {
     let (mut left, mut from, mut sum) = (arms as u64, 0, 0);
     for rung in &halving.rungs {
         sum += left * (rung.step - from);
@@ -115,10 +115,10 @@ pub fn steps(halving: &Rungs, arms: usize, seeds: usize, last: u64) -> (u64, u64
 ///
 /// # Errors
 /// If a ledger or a run cannot be read or written.
-pub fn stage(
+pub fn next_stage(
     sweep: &SweepFolder,
     ledger: &Ledger,
-    marks: &AllMarks,
+    marks: &MarksByCell,
     decided: &mut dyn FnMut(&Decision),
 ) -> Result<Stage> {
     let mut arms: Vec<usize> = (0..sweep.plan.arms.len()).collect();
@@ -130,7 +130,7 @@ pub fn stage(
         };
         let decision = match sweep.decision(number)? {
             Some(decision) => decision,
-            None if !arrived(sweep, marks, &arms, number) => {
+            None if !has_arrived(sweep, marks, &arms, number) => {
                 let rung = Some(goal);
                 return Ok(Stage { arms, rung });
             }
@@ -141,18 +141,18 @@ pub fn stage(
                 decision
             }
         };
-        leave(sweep, ledger, marks, &arms, &decision)?;
-        arms.retain(|&arm| decision.keeps(&sweep.plan.arms[arm].folder));
+        stop_dropped_arms(sweep, ledger, marks, &arms, &decision)?;
+        arms.retain(|&arm| decision.promotes(&sweep.plan.arms[arm].folder));
     }
     Ok(Stage { arms, rung: None })
 }
 
 /// Returns whether all cells of these arms have reached a rung or have ended before it.
-fn arrived(sweep: &SweepFolder, marks: &AllMarks, arms: &[usize], rung: usize) -> bool {
+fn has_arrived(sweep: &SweepFolder, marks: &MarksByCell, arms: &[usize], rung: usize) -> bool {
     arms.iter().all(|&arm| {
         let folder = &sweep.plan.arms[arm].folder;
         let mut cells = sweep.plan.seeds.iter().map(|&s| cell_name(folder, s));
-        cells.all(|cell| marks.get(&cell).is_some_and(|m| m.at_rung(rung)))
+        cells.all(|cell| marks.get(&cell).is_some_and(|m| m.has_reached_rung(rung)))
     })
 }
 
@@ -162,8 +162,8 @@ fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Resul
     for &arm in arms {
         values.push((arm, value(sweep, arm, goal.step)?));
     }
-    let ranked = ranked(values, keep, more_is_better(&sweep.plan.metric));
-    let arm = |(arm, value, stays): (usize, Option<f64>, bool)| Ranked {
+    let ranked = rank_arms(values, keep, more_is_better(&sweep.plan.metric));
+    let arm = |(arm, value, stays): (usize, Option<f64>, bool)| RankedArm {
         arm: sweep.plan.arms[arm].folder.clone(),
         value,
         stays,
@@ -176,7 +176,7 @@ fn decide(sweep: &SweepFolder, arms: &[usize], goal: Goal, keep: usize) -> Resul
 }
 
 /// Ranks arms by their values, the best first. Returns each arm, its value, and whether it is promoted.
-fn ranked(
+fn rank_arms(
     mut values: Vec<(usize, Option<f64>)>,
     keep: usize,
     more: bool,
@@ -220,7 +220,7 @@ fn value(sweep: &SweepFolder, arm: usize, step: u64) -> Result<Option<f64>> {
         let series = run.series("valid", &sweep.plan.metric);
         let last = series.iter().rfind(|point| point.step <= step);
         // A run that ended before the rung and is not done has failed or diverged.
-        let reached = run.done() || run.journal.last_step >= step;
+        let reached = run.is_done() || run.journal.last_step >= step;
         match last.filter(|point| point.value.is_finite() && reached) {
             Some(point) => sum += point.value,
             None => return Ok(None),
@@ -236,19 +236,19 @@ fn write(sweep: &SweepFolder, decision: &Decision) -> Result<()> {
 }
 
 /// Ends the cells of arms that are not promoted from a rung, unless they have ended by themselves.
-fn leave(
+fn stop_dropped_arms(
     sweep: &SweepFolder,
     ledger: &Ledger,
-    marks: &AllMarks,
+    marks: &MarksByCell,
     arms: &[usize],
     decision: &Decision,
 ) -> Result<()> {
     for &arm in arms {
         let folder = &sweep.plan.arms[arm].folder;
-        if decision.keeps(folder) {
+        if decision.promotes(folder) {
             continue;
         }
-        let place = decision.place(folder).map_or(0, |place| place + 1);
+        let place = decision.rank(folder).map_or(0, |place| place + 1);
         for &seed in &sweep.plan.seeds {
             let cell = cell_name(folder, seed);
             let marks = marks.get(&cell).copied().unwrap_or_default();
@@ -290,7 +290,7 @@ mod tests {
             rungs: found,
         };
         // 27·3 + 9·6 + 3·18 + 1·54
-        assert_eq!(steps(&halving, 27, 1, 81), (243, 27 * 81));
+        assert_eq!(total_steps(&halving, 27, 1, 81), (243, 27 * 81));
         assert_eq!(rungs(&config(81, 3), 27, 81), []);
         assert_eq!(rungs(&config(u64::MAX / 2, 4), 9, u64::MAX).len(), 1);
     }
@@ -299,7 +299,7 @@ mod tests {
     fn equal_values_go_by_the_plan_and_diverged_arms_go_on_from_nowhere() {
         let values = vec![(0, Some(2.0)), (1, None), (2, Some(1.0)), (3, Some(1.0))];
         let order = |values, keep, more| -> Vec<(usize, bool)> {
-            let ranked = ranked(values, keep, more);
+            let ranked = rank_arms(values, keep, more);
             ranked.into_iter().map(|(a, _, stays)| (a, stays)).collect()
         };
         assert_eq!(

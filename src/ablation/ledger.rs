@@ -13,8 +13,8 @@
 //! released by deleting a file: a takeover is claim N + 1, which can be made only once. Hard links are atomic even on
 //! NFS.
 
-use crate::ablation::liveness::{Holder, Watch};
-use crate::ablation::placing::{create_once, replace_file};
+use crate::ablation::atomic_files::{create_once, replace_file};
+use crate::ablation::liveness::{HeartbeatWatch, Holder};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::read::sweep::{Ending, LEDGER, SweepFolder};
@@ -28,23 +28,23 @@ use std::time::Duration;
 pub struct Ledger {
     folder: PathBuf,
     lease: Duration,
-    me: Holder,
-    watch: Watch,
+    own_holder: Holder,
+    watch: HeartbeatWatch,
 }
 
 /// What a cell's files show: how many claims were made and given back, the rung it has reached, and whether it has
 /// ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub struct CellMarks {
     claimed: u32,
-    freed: u32,
+    released: u32,
     rung: u32,
     ended: bool,
 }
 
-impl Marks {
+impl CellMarks {
     /// Returns whether the cell has reached a rung of the halving, or has ended before it.
-    pub fn at_rung(self, rung: usize) -> bool {
+    pub fn has_reached_rung(self, rung: usize) -> bool {
         self.ended || self.rung as usize >= rung
     }
 
@@ -60,7 +60,7 @@ impl Marks {
 }
 
 /// The marks of all cells by name.
-pub type AllMarks = BTreeMap<String, Marks>;
+pub type MarksByCell = BTreeMap<String, CellMarks>;
 
 /// A claim of this process on a cell.
 #[derive(Debug)]
@@ -69,14 +69,14 @@ pub struct Claim {
     pub cell: String,
     /// Number of the attempt, counted from 1.
     pub attempt: u32,
-    beats: u64,
+    heartbeats: u64,
     /// Lock on the claim's file, held as long as this process lives and holds the cell.
     _lock: Option<File>,
 }
 
 /// State of a cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum CellState {
     /// The cell has not ended, and no process trains it.
     Open,
     /// A process trains the cell.
@@ -96,8 +96,8 @@ impl Ledger {
         Ok(Self {
             folder,
             lease,
-            me: Holder::me(),
-            watch: Watch::default(),
+            own_holder: Holder::this_process(),
+            watch: HeartbeatWatch::default(),
         })
     }
 
@@ -105,19 +105,19 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn standings(&mut self, cells: &[String]) -> Result<Vec<Standing>> {
+    pub fn states(&mut self, cells: &[String]) -> Result<Vec<CellState>> {
         let marks = self.marks()?;
-        self.standings_by(&marks, cells)
+        self.states_from(&marks, cells)
     }
 
     /// Returns the state of each of the named cells by marks that were already read.
     ///
     /// # Errors
     /// If a claim cannot be read.
-    pub fn standings_by(&mut self, marks: &AllMarks, cells: &[String]) -> Result<Vec<Standing>> {
+    pub fn states_from(&mut self, marks: &MarksByCell, cells: &[String]) -> Result<Vec<CellState>> {
         let standing = |cell: &String| {
             let marks = marks.get(cell).copied().unwrap_or_default();
-            self.standing(cell, marks)
+            self.state(cell, marks)
         };
         cells.iter().map(standing).collect()
     }
@@ -126,8 +126,8 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be read.
-    pub fn marks(&self) -> Result<AllMarks> {
-        let mut all = AllMarks::new();
+    pub fn marks(&self) -> Result<MarksByCell> {
+        let mut all = MarksByCell::new();
         let entries = fs::read_dir(&self.folder).map_err(Error::io("read", &self.folder))?;
         for entry in entries {
             let entry = entry.map_err(Error::io("read", &self.folder))?;
@@ -148,7 +148,7 @@ impl Ledger {
             let marks = all.entry(cell.into()).or_default();
             match what {
                 "claim" => marks.claimed = marks.claimed.max(number),
-                "free" => marks.freed = marks.freed.max(number),
+                "free" => marks.released = marks.released.max(number),
                 "rung" => marks.rung = marks.rung.max(number),
                 _ => {}
             }
@@ -156,12 +156,12 @@ impl Ledger {
         Ok(all)
     }
 
-    fn standing(&mut self, cell: &str, marks: Marks) -> Result<Standing> {
+    fn state(&mut self, cell: &str, marks: CellMarks) -> Result<CellState> {
         if marks.ended {
-            return Ok(Standing::Ended);
+            return Ok(CellState::Ended);
         }
-        if marks.claimed == marks.freed {
-            return Ok(Standing::Open);
+        if marks.claimed == marks.released {
+            return Ok(CellState::Open);
         }
         let claim = self.file(cell, "claim", marks.claimed);
         let text = fs::read_to_string(&claim).map_err(Error::io("read", &claim))?;
@@ -172,17 +172,17 @@ impl Ledger {
         let beat = fs::read_to_string(beat).unwrap_or_default();
         let gone = self
             .watch
-            .is_gone(&holder, &self.me, &claim, &beat, self.lease);
+            .is_gone(&holder, &self.own_holder, &claim, &beat, self.lease);
         Ok(if gone {
-            Standing::Open
+            CellState::Open
         } else {
-            Standing::Held(holder)
+            CellState::Held(holder)
         })
     }
 
     /// Returns whether a holder is a process of this machine.
     pub fn is_here(&self, holder: &Holder) -> bool {
-        holder.is_local_to(&self.me)
+        holder.is_local_to(&self.own_holder)
     }
 
     /// Claims a cell if it is open; returns `None` if it is not, or if another process was faster.
@@ -191,7 +191,7 @@ impl Ledger {
     /// If the ledger cannot be read or written.
     pub fn claim(&mut self, cell: &str) -> Result<Option<Claim>> {
         let marks = self.marks()?.get(cell).copied().unwrap_or_default();
-        if self.standing(cell, marks)? != Standing::Open {
+        if self.state(cell, marks)? != CellState::Open {
             return Ok(None);
         }
         let Some(attempt) = marks.claimed.checked_add(1) else {
@@ -200,18 +200,18 @@ impl Ledger {
             return Err(Error::run(reason));
         };
         let claim = self.file(cell, "claim", attempt);
-        let Some(lock) = create_once(&claim, Holder::me())? else {
+        let Some(lock) = create_once(&claim, Holder::this_process())? else {
             return Ok(None);
         };
         // A process that ended the cell between our check and our claim has written its end to disk.
-        if self.file_of_end(cell).exists() {
-            self.mark(cell, "free", attempt, "")?;
+        if self.ending_file(cell).exists() {
+            self.write_mark(cell, "free", attempt, "")?;
             return Ok(None);
         }
         let claim = Claim {
             cell: cell.into(),
             attempt,
-            beats: 0,
+            heartbeats: 0,
             _lock: lock,
         };
         Ok(Some(claim))
@@ -221,9 +221,14 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be written.
-    pub fn beat(&self, claim: &mut Claim) -> Result<bool> {
-        claim.beats += 1;
-        self.mark(&claim.cell, "beat", claim.attempt, &claim.beats.to_string())?;
+    pub fn write_heartbeat(&self, claim: &mut Claim) -> Result<bool> {
+        claim.heartbeats += 1;
+        self.write_mark(
+            &claim.cell,
+            "beat",
+            claim.attempt,
+            &claim.heartbeats.to_string(),
+        )?;
         Ok(self.holds(claim))
     }
 
@@ -236,8 +241,8 @@ impl Ledger {
     ///
     /// # Errors
     /// If the ledger cannot be written.
-    pub fn free(&self, claim: Claim) -> Result<()> {
-        self.mark(&claim.cell, "free", claim.attempt, "")
+    pub fn release(&self, claim: Claim) -> Result<()> {
+        self.write_mark(&claim.cell, "free", claim.attempt, "")
     }
 
     /// Records that a cell has reached a rung, and gives it back: its run is paused.
@@ -246,7 +251,7 @@ impl Ledger {
     /// If the ledger cannot be written.
     pub fn pause(&self, claim: Claim, rung: usize) -> Result<()> {
         replace_file(&self.folder.join(format!("{}.rung.{rung}", claim.cell)), "")?;
-        self.free(claim)
+        self.release(claim)
     }
 
     /// Records how a cell ended.
@@ -256,7 +261,7 @@ impl Ledger {
     pub fn end(&self, claim: Claim, ending: &Ending) -> Result<()> {
         self.write_end(&claim.cell, ending)?;
         // If the end is later revoked, the cell is open even while this process lives.
-        self.free(claim)
+        self.release(claim)
     }
 
     /// Records how a cell ended that this process need not hold; its run stays as it is.
@@ -266,7 +271,7 @@ impl Ledger {
     pub fn write_end(&self, cell: &str, ending: &Ending) -> Result<()> {
         let text = serde_json::to_string(ending)
             .map_err(|e| Error::run(format!("cannot write how a cell ended: {e}")))?;
-        replace_file(&self.file_of_end(cell), &format!("{text}\n"))
+        replace_file(&self.ending_file(cell), &format!("{text}\n"))
     }
 
     /// Reopens a cell that had ended.
@@ -274,10 +279,10 @@ impl Ledger {
     /// # Errors
     /// If the file cannot be deleted.
     pub fn reopen(&self, cell: &str) -> Result<()> {
-        files::delete(&self.file_of_end(cell))
+        files::delete(&self.ending_file(cell))
     }
 
-    fn mark(&self, cell: &str, what: &str, attempt: u32, text: &str) -> Result<()> {
+    fn write_mark(&self, cell: &str, what: &str, attempt: u32, text: &str) -> Result<()> {
         replace_file(&self.file(cell, what, attempt), text)
     }
 
@@ -285,7 +290,7 @@ impl Ledger {
         self.folder.join(format!("{cell}.{what}.{attempt}"))
     }
 
-    fn file_of_end(&self, cell: &str) -> PathBuf {
+    fn ending_file(&self, cell: &str) -> PathBuf {
         self.folder.join(format!("{cell}.end.json"))
     }
 }

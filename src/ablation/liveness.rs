@@ -35,7 +35,7 @@ pub struct Holder {
 
 impl Holder {
     /// Describes this process, with a new serial number for one more claim.
-    pub fn me() -> Self {
+    pub fn this_process() -> Self {
         static CLAIMS: AtomicU64 = AtomicU64::new(0);
         let pid = std::process::id();
         let word = |path: &str| {
@@ -53,7 +53,7 @@ impl Holder {
                 false => String::new(),
             },
             pid,
-            started: start_of(pid).unwrap_or_default(),
+            started: process_start(pid).unwrap_or_default(),
             serial: CLAIMS.fetch_add(1, Ordering::Relaxed),
             locks: false,
         }
@@ -79,15 +79,17 @@ impl Holder {
 
     /// Returns whether `/proc` shows if the process is alive: both are in the same namespace, and `/proc` shows it with
     /// the processes of others.
-    fn is_shown_to(&self, me: &Self) -> bool {
-        let shown = start_of(me.pid) == Some(me.started) && me.started > 0 && start_of(1).is_some();
+    fn is_visible_to(&self, me: &Self) -> bool {
+        let shown = process_start(me.pid) == Some(me.started)
+            && me.started > 0
+            && process_start(1).is_some();
         shown && !me.system.is_empty() && self.system == me.system
     }
 }
 
 /// Returns whether no process holds the lock of a claim; `None` if locks cannot be queried.
 fn is_unlocked(claim: &Path) -> Option<bool> {
-    let file = files::open_there(claim).ok()?;
+    let file = files::open_existing_lock(claim).ok()?;
     match file.try_lock() {
         // Closing the file releases the lock.
         Ok(()) => Some(true),
@@ -97,7 +99,7 @@ fn is_unlocked(claim: &Path) -> Option<bool> {
 }
 
 /// Returns the start time of a process; `None` if there is no such process.
-fn start_of(pid: u32) -> Option<u64> {
+fn process_start(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The command's name stands in brackets and may hold anything; field 22 is the 20th after it.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
@@ -110,9 +112,9 @@ fn start_of(pid: u32) -> Option<u64> {
 
 /// The heartbeats of other machines, as last seen.
 #[derive(Debug, Default)]
-pub struct Watch(HashMap<String, (String, Instant)>);
+pub struct HeartbeatWatch(HashMap<String, (String, Instant)>);
 
-impl Watch {
+impl HeartbeatWatch {
     /// Returns whether the holder of the claim in a file is gone: its lock was released, its process no longer exists,
     /// or its heartbeat did not change for a lease.
     pub fn is_gone(
@@ -129,8 +131,8 @@ impl Watch {
         {
             return unlocked;
         }
-        if !holder.locks && holder.is_shown_to(me) {
-            return start_of(holder.pid) != Some(holder.started);
+        if !holder.locks && holder.is_visible_to(me) {
+            return process_start(holder.pid) != Some(holder.started);
         }
         let claim = file.to_string_lossy();
         let claim = claim.as_ref();
@@ -152,9 +154,9 @@ mod tests {
 
     #[test]
     fn this_process_lives_and_one_that_began_at_another_time_does_not() {
-        let me = Holder::me();
-        let mut watch = Watch::default();
-        let gone = |watch: &mut Watch, holder: &Holder| {
+        let me = Holder::this_process();
+        let mut watch = HeartbeatWatch::default();
+        let gone = |watch: &mut HeartbeatWatch, holder: &Holder| {
             watch.is_gone(holder, &me, Path::new("a"), "", Duration::from_secs(60))
         };
         assert!(!gone(&mut watch, &me));
@@ -172,13 +174,13 @@ mod tests {
 
     #[test]
     fn a_heartbeat_that_stands_still_for_a_lease_is_a_death() {
-        let me = Holder::me();
+        let me = Holder::this_process();
         let other = Holder {
             system: "another".into(),
             ..me.clone()
         };
         let (lease, claim) = (Duration::from_millis(30), Path::new("a"));
-        let mut watch = Watch::default();
+        let mut watch = HeartbeatWatch::default();
         assert!(!watch.is_gone(&other, &me, claim, "1", lease));
         std::thread::sleep(lease);
         assert!(!watch.is_gone(&other, &me, claim, "2", lease));
@@ -194,8 +196,8 @@ mod tests {
         let claim = folder.path().join("a.claim.1");
         let locked = fs::File::create(&claim).unwrap();
         locked.lock().unwrap();
-        let me = Holder::me();
-        let mut watch = Watch::default();
+        let me = Holder::this_process();
+        let mut watch = HeartbeatWatch::default();
         let mut gone =
             |holder: &Holder| watch.is_gone(holder, &me, &claim, "", Duration::from_secs(60));
         let boot = me.system.split(' ').next().unwrap_or_default();

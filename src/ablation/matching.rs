@@ -44,7 +44,7 @@ pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64
     let of_baseline = |of: fn(&Cost) -> f64| of(baseline) * baseline.steps as f64 / of(arm);
     let steps = match (&config.budget, config.matched) {
         // A budget must not be exceeded, so round down.
-        (Some(budget), _) => bought(budget, arm).floor(),
+        (Some(budget), _) => affordable_steps(budget, arm).floor(),
         (None, None | Some(Matched::Parameters)) => return Ok(arm.steps),
         (None, Some(Matched::Items)) => of_baseline(|c| c.items_per_step).round(),
         (None, Some(Matched::Flops)) => of_baseline(Cost::flops_per_step).round(),
@@ -58,7 +58,7 @@ pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64
     Ok(steps as u64)
 }
 
-fn bought(budget: &BudgetConfig, arm: &Cost) -> f64 {
+fn affordable_steps(budget: &BudgetConfig, arm: &Cost) -> f64 {
     match budget {
         BudgetConfig { steps: Some(n), .. } => *n as f64,
         BudgetConfig { items: Some(n), .. } => *n as f64 / arm.items_per_step,
@@ -80,7 +80,7 @@ pub const WIDTH: &str = "model.feed_forward.d_ff";
 
 /// Returns the setting of an arm that gives [`WIDTH`] a value, by itself or in a table around it: the setting's key,
 /// and the value.
-pub fn given(settings: &Settings) -> Option<(&str, String)> {
+pub fn width_setting(settings: &Settings) -> Option<(&str, String)> {
     settings.iter().find_map(|(key, value)| {
         if key == WIDTH {
             return Some((key.as_str(), value.clone()));
@@ -100,7 +100,7 @@ const WIDTH_STEP: usize = 8;
 
 /// Returns the width whose parameter count comes nearest to `target`, from the counts at two widths: the count is
 /// linear in the width. `None` if the count does not depend on the width, or if no width comes within half a step.
-pub fn width(target: usize, [(w0, p0), (w1, p1)]: [(usize, usize); 2]) -> Option<usize> {
+pub fn matching_width(target: usize, [(w0, p0), (w1, p1)]: [(usize, usize); 2]) -> Option<usize> {
     let slope = (p1.checked_sub(p0)? as f64) / (w1.checked_sub(w0)? as f64);
     if slope <= 0.0 || !slope.is_finite() {
         return None;
@@ -173,9 +173,9 @@ mod tests {
     fn widths_meet_a_number_of_parameters() {
         let params = |width: usize| 1000 + 30 * width;
         let at = |width| (width, params(width));
-        assert_eq!(width(params(256), [at(8), at(64)]), Some(256));
-        assert_eq!(width(params(253), [at(8), at(64)]), Some(256));
-        assert_eq!(width(10, [at(8), at(64)]), None);
-        assert_eq!(width(10, [(8, 5), (64, 5)]), None);
+        assert_eq!(matching_width(params(256), [at(8), at(64)]), Some(256));
+        assert_eq!(matching_width(params(253), [at(8), at(64)]), Some(256));
+        assert_eq!(matching_width(10, [at(8), at(64)]), None);
+        assert_eq!(matching_width(10, [(8, 5), (64, 5)]), None);
     }
 }

@@ -12,12 +12,13 @@
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed ends
 //! with the same numbers as one that was not. A sweep can be resumed from its folder alone.
 
-mod alike;
 pub mod arms;
+pub mod atomic_files;
 pub mod base_name;
 pub mod cell;
 pub mod clearing;
-mod comparable;
+mod comparability;
+mod duplicate_arms;
 mod faults;
 pub mod folders;
 mod full_disk;
@@ -25,8 +26,7 @@ pub mod halving;
 pub mod ledger;
 pub mod liveness;
 pub mod matching;
-mod overridden;
-pub mod placing;
+mod overridden_sets;
 pub mod planner;
 pub mod prepared;
 pub mod runner;

@@ -2,29 +2,29 @@
 //! folder; also for a sweep's folder that grows when axes or seeds are added.
 
 use crate::ablation::arms::{Arm, arms};
-use crate::ablation::faults::{self, ArmContext, ArmFaults, at};
+use crate::ablation::faults::{self, ArmContext, ArmFaults, fault_at};
 use crate::ablation::folders::ExistingSweep;
 use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
-use crate::ablation::prepared::{Check, Prepared, Settings, Sweep};
-use crate::ablation::{alike, base_name, comparable, overridden, widths};
+use crate::ablation::prepared::{ArmCheck, PreparedArm, Settings, Sweep};
+use crate::ablation::{base_name, comparability, duplicate_arms, overridden_sets, widths};
 use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
 use crate::experiment::cost::{self, StepTime};
 use crate::experiment::data_summary::messages;
-use crate::experiment::{self, Loaded, assemble, dropped_keys, epochs, rehearse};
+use crate::experiment::{self, LoadedExperiment, assemble, dropped_keys, epochs, preflight};
 use crate::report::read::rungs::Rungs;
 use std::path::Path;
 
 /// A sweep before any step is timed.
-struct Untimed {
-    loaded: Loaded,
+struct UntimedSweep {
+    loaded: LoadedExperiment,
     config: AblationConfig,
     baseline: String,
-    arms: Vec<Prepared>,
+    arms: Vec<PreparedArm>,
     /// Index of the baseline among the arms.
-    at: usize,
+    baseline_index: usize,
     costs: Costs,
     /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
     notes: Vec<String>,
@@ -36,16 +36,21 @@ struct Untimed {
 /// # Errors
 /// If there is no `[ablation]`, if an arm has faults (each is reported with the arm's name), or if data is missing.
 pub fn prepare(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<Sweep> {
-    let mut sweep = untimed(path, sets)?;
+    let mut sweep = read_sweep(path, sets)?;
     let config = &sweep.config;
     let timed = matching::needs_timing(config);
     let budget = budget(config);
-    let settled = |arm: &Prepared| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
+    let settled = |arm: &PreparedArm| before.steps_of(&arm.loaded, &budget).filter(|_| timed);
     let known: Vec<Option<u64>> = sweep.arms.iter().map(settled).collect();
     if timed {
-        time(&mut sweep.arms, sweep.at, &known, &mut sweep.costs)?;
+        time_arms(
+            &mut sweep.arms,
+            sweep.baseline_index,
+            &known,
+            &mut sweep.costs,
+        )?;
     }
-    settle(&mut sweep, known)?;
+    set_steps(&mut sweep, known)?;
     let halving = rungs(&sweep)?;
     Ok(Sweep {
         halving,
@@ -64,17 +69,17 @@ pub fn prepare(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<S
 ///
 /// # Errors
 /// As [`prepare`]; also those of [`rehearse`](rehearse::rehearse) for each arm, with the arm's name.
-pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
-    let mut sweep = untimed(path, sets)?;
+pub fn preflight(path: &Path, sets: &[String]) -> Result<Vec<String>> {
+    let mut sweep = read_sweep(path, sets)?;
     let mut all = std::mem::take(&mut sweep.notes);
     for arm in &sweep.arms {
         let found = sweep.costs.data(&arm.loaded);
         let rehearsed = found.and_then(|data| {
-            rehearse::with_data(&arm.loaded, data)?;
+            preflight::with_data(&arm.loaded, data)?;
             Ok(messages(&arm.loaded.experiment, data))
         });
         let told = rehearsed.map_err(|error| ArmContext::of(&sweep.loaded, arm).error(error))?;
-        for message in told.into_iter().chain(arm.replaced()) {
+        for message in told.into_iter().chain(arm.replaced_notes()) {
             if !all.contains(&message) {
                 all.push(message);
             }
@@ -84,7 +89,7 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
         return Ok(all);
     }
     let known = vec![None; sweep.arms.len()];
-    settle(&mut sweep, known)?;
+    set_steps(&mut sweep, known)?;
     rungs(&sweep).map(|_| all)
 }
 
@@ -95,9 +100,9 @@ pub fn rehearse(path: &Path, sets: &[String]) -> Result<Vec<String>> {
 pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?;
-    let (arms, mut all) = prepared(&loaded, sets, config, experiment::check)?;
+    let (arms, mut all) = prepare_arms(&loaded, sets, config, experiment::check)?;
     baseline(&loaded, config, &arms)?;
-    for message in arms.iter().flat_map(Prepared::replaced) {
+    for message in arms.iter().flat_map(PreparedArm::replaced_notes) {
         if !all.contains(&message) {
             all.push(message);
         }
@@ -106,16 +111,20 @@ pub fn check(path: &Path, sets: &[String]) -> Result<Vec<String>> {
 }
 
 /// Returns the rungs of the halving, checked against every arm.
-fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
+fn rungs(sweep: &UntimedSweep) -> Result<Option<Rungs>> {
     let Some(config) = &sweep.config.halving else {
         return Ok(None);
     };
-    let planned = halving::planned(config, &sweep.arms).map_err(|(arm, rule)| {
+    let planned = halving::plan_rungs(config, &sweep.arms).map_err(|(arm, rule)| {
         let of_arm = arm.map_or(String::new(), |arm| format!("arm `{arm}` "));
         let message = format!("[ablation.halving] {of_arm}{rule}");
-        Error::Invalid(vec![at(&sweep.loaded, "ablation.halving.first", message)])
+        Error::Invalid(vec![fault_at(
+            &sweep.loaded,
+            "ablation.halving.first",
+            message,
+        )])
     })?;
-    comparable::require(&sweep.loaded, &sweep.arms, &sweep.config.metric)?;
+    comparability::require(&sweep.loaded, &sweep.arms, &sweep.config.metric)?;
     Ok(Some(planned))
 }
 
@@ -123,7 +132,7 @@ fn rungs(sweep: &Untimed) -> Result<Option<Rungs>> {
 ///
 /// # Errors
 /// If the file has none.
-pub fn ablation<'a>(loaded: &'a Loaded, path: &Path) -> Result<&'a AblationConfig> {
+pub fn ablation<'a>(loaded: &'a LoadedExperiment, path: &Path) -> Result<&'a AblationConfig> {
     loaded.experiment.ablation.as_ref().ok_or_else(|| {
         Error::usage(format!(
             "{0} has no [ablation], so there is nothing to sweep; use: formwork train {0}",
@@ -132,15 +141,15 @@ pub fn ablation<'a>(loaded: &'a Loaded, path: &Path) -> Result<&'a AblationConfi
     })
 }
 
-fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
+fn read_sweep(path: &Path, sets: &[String]) -> Result<UntimedSweep> {
     let loaded = experiment::load(path, sets)?;
     let config = ablation(&loaded, path)?.clone();
     experiment::check(&loaded)?;
-    let (mut arms, notes) = prepared(&loaded, sets, &config, experiment::check)?;
+    let (mut arms, notes) = prepare_arms(&loaded, sets, &config, experiment::check)?;
     let baseline = baseline(&loaded, &config, &arms)?;
     let mut costs = Costs::default();
     for arm in &mut arms {
-        let cost = costs.of(&arm.loaded);
+        let cost = costs.cost_of(&arm.loaded);
         arm.cost = cost.map_err(|error| ArmContext::of(&loaded, arm).error(error))?;
     }
     let at = arms
@@ -150,12 +159,12 @@ fn untimed(path: &Path, sets: &[String]) -> Result<Untimed> {
     if config.matched == Some(Matched::Parameters) {
         widths::widen(&mut arms, at, &loaded, sets, &mut costs)?;
     }
-    Ok(Untimed {
+    Ok(UntimedSweep {
         loaded,
         config,
         baseline,
         arms,
-        at,
+        baseline_index: at,
         costs,
         notes,
     })
@@ -167,12 +176,12 @@ pub(super) fn budget(config: &AblationConfig) -> String {
 }
 
 /// Sets the steps of every arm: the known ones, otherwise those that match and budget ask for.
-fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
-    let Untimed {
+fn set_steps(sweep: &mut UntimedSweep, known: Vec<Option<u64>>) -> Result<()> {
+    let UntimedSweep {
         loaded,
         config,
         arms,
-        at,
+        baseline_index: at,
         ..
     } = sweep;
     let base = Cost {
@@ -187,33 +196,33 @@ fn settle(sweep: &mut Untimed, known: Vec<Option<u64>>) -> Result<()> {
                 None => "ablation.match",
             };
             let message = format!("[ablation] arm `{}`: {reason}", arm.name);
-            Error::Invalid(vec![faults::at(loaded, rule, message)])
+            Error::Invalid(vec![faults::fault_at(loaded, rule, message)])
         })?;
         let train = &mut arm.loaded.experiment.train;
         (train.steps, train.epochs) = (arm.cost.steps, None);
     }
-    faults::of_steps(arms, loaded)
+    faults::check_steps(arms, loaded)
 }
 
 /// Reads every arm's experiment and checks it with `check`. Also returns notes about the arms, such as keys of `--set`
 /// that some arms set themselves.
-pub(super) fn prepared(
-    base: &Loaded,
+pub(super) fn prepare_arms(
+    base: &LoadedExperiment,
     sets: &[String],
     config: &AblationConfig,
-    check: Check,
-) -> Result<(Vec<Prepared>, Vec<String>)> {
+    check: ArmCheck,
+) -> Result<(Vec<PreparedArm>, Vec<String>)> {
     let mut prepared = Vec::new();
     let mut faults = ArmFaults::default();
     let all = arms(config);
-    let mut notes = overridden::notes(config, &all, sets)?;
+    let mut notes = overridden_sets::notes(config, &all, sets)?;
     notes.extend(base_name::note(base));
     for arm in all {
         let settings = settings(&arm);
         match arm_experiment(&base.path, &[sets, &arm.overrides()].concat(), check) {
-            Ok(loaded) => prepared.push(Prepared {
+            Ok(loaded) => prepared.push(PreparedArm {
                 settings,
-                replaced: dropped_keys::replaced(base, &loaded),
+                replaced: dropped_keys::replaced_tables(base, &loaded),
                 name: arm.name,
                 cost: Cost {
                     steps: 0,
@@ -235,18 +244,22 @@ pub(super) fn prepared(
             Err(other) => return Err(other),
         }
     }
-    faults.none()?;
-    metric(base, config, &prepared)?;
-    notes.extend(alike::notes(&prepared));
+    faults.into_result()?;
+    require_metric(base, config, &prepared)?;
+    notes.extend(duplicate_arms::notes(&prepared));
     Ok((prepared, notes))
 }
 
 /// Rejects a metric that no arm measures. An arm may have its own task, data or decoding, and so metrics that the base
 /// lacks.
-fn metric(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<()> {
+fn require_metric(
+    base: &LoadedExperiment,
+    config: &AblationConfig,
+    arms: &[PreparedArm],
+) -> Result<()> {
     let mut known: Vec<&str> = Vec::new();
     for arm in arms {
-        for metric in experiment::measured(&arm.loaded.experiment) {
+        for metric in experiment::measured_metrics(&arm.loaded.experiment) {
             if !known.contains(&metric) {
                 known.push(metric);
             }
@@ -258,7 +271,11 @@ fn metric(base: &Loaded, config: &AblationConfig, arms: &[Prepared]) -> Result<(
     }
     let near = suggestion(metric, known);
     let message = format!("[ablation] metric = {metric:?} is not measured{near}");
-    Err(Error::Invalid(vec![at(base, "ablation.metric", message)]))
+    Err(Error::Invalid(vec![fault_at(
+        base,
+        "ablation.metric",
+        message,
+    )]))
 }
 
 fn settings(arm: &Arm) -> Settings {
@@ -267,7 +284,11 @@ fn settings(arm: &Arm) -> Settings {
 }
 
 /// Returns the experiment of an arm, without `[ablation]`.
-pub(super) fn arm_experiment(path: &Path, sets: &[String], check: Check) -> Result<Loaded> {
+pub(super) fn arm_experiment(
+    path: &Path,
+    sets: &[String],
+    check: ArmCheck,
+) -> Result<LoadedExperiment> {
     let mut loaded = experiment::load(path, sets)?;
     loaded.experiment.ablation = None;
     check(&loaded)?;
@@ -275,9 +296,9 @@ pub(super) fn arm_experiment(path: &Path, sets: &[String], check: Check) -> Resu
 }
 
 pub(super) fn baseline(
-    base: &Loaded,
+    base: &LoadedExperiment,
     config: &AblationConfig,
-    arms: &[Prepared],
+    arms: &[PreparedArm],
 ) -> Result<String> {
     let names = || arms.iter().map(|arm| arm.name.as_str());
     match &config.baseline {
@@ -286,7 +307,11 @@ pub(super) fn baseline(
         Some(name) => {
             let near = suggestion(name, names().collect::<Vec<_>>());
             let message = format!("[ablation] baseline = \"{name}\" is no arm{near}");
-            Err(Error::Invalid(vec![at(base, "ablation.baseline", message)]))
+            Err(Error::Invalid(vec![fault_at(
+                base,
+                "ablation.baseline",
+                message,
+            )]))
         }
     }
 }
@@ -296,7 +321,7 @@ pub(super) fn baseline(
 pub(super) struct Costs(Option<(String, Data)>);
 
 impl Costs {
-    fn data(&mut self, loaded: &Loaded) -> Result<&Data> {
+    fn data(&mut self, loaded: &LoadedExperiment) -> Result<&Data> {
         let e = &loaded.experiment;
         let key = format!(
             "{:?} {:?} {:?} {:?} {}",
@@ -304,12 +329,12 @@ impl Costs {
         );
         let data = match self.0.take() {
             Some((known, data)) if known == key => data,
-            _ => assemble::data_to_train_on(loaded)?,
+            _ => assemble::training_data(loaded)?,
         };
         Ok(&self.0.insert((key, data)).1)
     }
 
-    pub(super) fn of(&mut self, loaded: &Loaded) -> Result<Cost> {
+    pub(super) fn cost_of(&mut self, loaded: &LoadedExperiment) -> Result<Cost> {
         let experiment = &loaded.experiment;
         let data = self.data(loaded)?;
         let steps = epochs::steps(experiment, data).unwrap_or(experiment.train.steps);
@@ -329,13 +354,18 @@ impl Costs {
 ///
 /// # Errors
 /// The error that a run of the arm would end with.
-pub fn step_ms(arm: &Prepared) -> Result<StepTime> {
-    let data = assemble::data_to_train_on(&arm.loaded)?;
+pub fn step_ms(arm: &PreparedArm) -> Result<StepTime> {
+    let data = assemble::training_data(&arm.loaded)?;
     cost::step_ms(&arm.loaded.experiment, &arm.loaded.places(), &data)
 }
 
 /// Measures the step times of the arms that were not planned before, and of the baseline, which they must match.
-fn time(arms: &mut [Prepared], at: usize, known: &[Option<u64>], costs: &mut Costs) -> Result<()> {
+fn time_arms(
+    arms: &mut [PreparedArm],
+    at: usize,
+    known: &[Option<u64>],
+    costs: &mut Costs,
+) -> Result<()> {
     if known.iter().all(Option::is_some) {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use crate::ablation::matching::Cost;
 use crate::error::Result;
-use crate::experiment::Loaded;
+use crate::experiment::LoadedExperiment;
 use crate::experiment::ablation::AblationConfig;
 use crate::report::read::rungs::Rungs;
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use std::collections::BTreeMap;
 pub type Settings = BTreeMap<String, String>;
 
 /// A function that finds the faults of an arm's experiment.
-pub type Check = fn(&Loaded) -> Result<()>;
+pub type ArmCheck = fn(&LoadedExperiment) -> Result<()>;
 
 /// An arm that is ready to be put into a sweep's folder.
 #[derive(Clone, Debug)]
-pub struct Prepared {
+pub struct PreparedArm {
     /// Name of the arm.
     pub name: String,
     /// Settings that the arm changes.
@@ -25,12 +25,12 @@ pub struct Prepared {
     /// Cost and steps of the arm.
     pub cost: Cost,
     /// Experiment of the arm, without its own seed.
-    pub loaded: Loaded,
+    pub loaded: LoadedExperiment,
 }
 
-impl Prepared {
+impl PreparedArm {
     /// Returns the notes about replaced tables, each with the arm's name.
-    pub fn replaced(&self) -> impl Iterator<Item = String> {
+    pub fn replaced_notes(&self) -> impl Iterator<Item = String> {
         let each = self.replaced.iter();
         each.map(|replaced| format!("arm `{}`: {replaced}", self.name))
     }
@@ -50,7 +50,7 @@ pub struct Sweep {
     /// Text of match and budget, by which a change is noticed.
     pub budget: String,
     /// The arms, in the order of the file.
-    pub arms: Vec<Prepared>,
+    pub arms: Vec<PreparedArm>,
     /// Notes about keys of `--set` that some arms set themselves, and others about the arms.
     pub notes: Vec<String>,
     /// The rungs at which arms that fall behind are stopped.

@@ -9,11 +9,11 @@
 use crate::ablation::cell::{Cell, CellExit};
 use crate::ablation::full_disk;
 use crate::ablation::halving::{self, Goal};
-use crate::ablation::ledger::{Ledger, Standing, cells};
+use crate::ablation::ledger::{CellState, Ledger, cells};
 use crate::error::{Error, Result, shell_word};
 use crate::report::read::rungs::Decision;
 use crate::report::read::sweep::{EndState, Ending, SweepFolder};
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::train::checkpoint;
 use crate::train::run_dir::{self, LOCK};
 use std::collections::HashMap;
@@ -38,7 +38,7 @@ pub struct Options {
 #[derive(Clone, Debug)]
 pub enum Event<'a> {
     /// A cell's process was started, with the number of the attempt, counted from 1.
-    Began(&'a str, u32),
+    Started(&'a str, u32),
     /// A cell has ended.
     Ended(&'a str, &'a Ending),
     /// A cell has reached a rung of the halving.
@@ -48,7 +48,7 @@ pub enum Event<'a> {
     /// A cell's process was killed from outside, with the reason.
     Killed(&'a str, &'a str),
     /// A cell was taken over by another process.
-    Lost(&'a str),
+    TakenOver(&'a str),
     /// An open cell cannot be started, because a process that shows no sign of life has locked this file.
     Blocked(&'a str, &'a Path),
     /// No cell is open, but other processes hold this number of cells.
@@ -56,28 +56,28 @@ pub enum Event<'a> {
 }
 
 /// Time between two checks of the processes.
-const PAUSE: Duration = Duration::from_millis(100);
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Time between two checks of the ledger while others hold all remaining cells.
-const LOOK: Duration = Duration::from_secs(1);
+const LEDGER_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the lock of an open cell may be held before it is reported; a process that saves holds it only briefly.
-const SAVING: Duration = Duration::from_secs(5);
+const SAVE_GRACE: Duration = Duration::from_secs(5);
 /// Number of deaths of a cell's process without a new checkpoint in between after which the cell counts as failed.
-const DEATHS: u32 = 3;
+const MAX_DEATHS: u32 = 3;
 
 struct Runner<'a> {
     sweep: &'a SweepFolder,
     ledger: Ledger,
     options: Options,
     observe: &'a mut dyn FnMut(Event),
-    working: Vec<Cell>,
+    active_cells: Vec<Cell>,
     /// How often each cell's process was killed since its newest checkpoint, and the step of that checkpoint.
     deaths: HashMap<String, (u32, Option<u64>)>,
     /// Open cells whose runs are locked: since when, and whether that was reported.
     blocked: HashMap<String, (Instant, bool)>,
-    beaten: Instant,
-    looked: Option<Instant>,
+    last_heartbeat: Instant,
+    last_ledger_check: Option<Instant>,
     /// The first error of a full disk, with the cell that met it.
-    full: Option<String>,
+    full_disk_error: Option<String>,
 }
 
 /// Works until no cell is open (with `wait`: until all have ended) or until `stop` is raised.
@@ -85,11 +85,11 @@ struct Runner<'a> {
 /// # Errors
 /// If the ledger cannot be read or written, if a process cannot be started, if the disk is full, or if the sweep is
 /// interrupted.
-pub fn work(
+pub fn train_cells(
     sweep: &SweepFolder,
     ledger: Ledger,
     options: Options,
-    stop: &Stop,
+    stop: &StopFlag,
     observe: &mut dyn FnMut(Event),
 ) -> Result<()> {
     let mut runner = Runner {
@@ -97,56 +97,63 @@ pub fn work(
         ledger,
         options,
         observe,
-        working: Vec::new(),
+        active_cells: Vec::new(),
         deaths: HashMap::new(),
         blocked: HashMap::new(),
-        beaten: Instant::now(),
-        looked: None,
-        full: None,
+        last_heartbeat: Instant::now(),
+        last_ledger_check: None,
+        full_disk_error: None,
     };
-    while !stop.is_raised() && runner.full.is_none() {
-        let left = match runner.fill() {
-            Err(error) => runner.met(error).map(|()| true)?,
+    while !stop.is_raised() && runner.full_disk_error.is_none() {
+        let left = match runner.claim_cells() {
+            Err(error) => runner.record_disk_error(error).map(|()| true)?,
             Ok(left) => left,
         };
-        if !left && runner.working.is_empty() {
+        if !left && runner.active_cells.is_empty() {
             return Ok(());
         }
-        sleep(PAUSE);
-        runner.turn()?;
+        sleep(POLL_INTERVAL);
+        runner.poll_cells()?;
     }
     runner.stop()
 }
 
 impl Runner<'_> {
     /// Takes open cells until all jobs are busy. Returns whether something is left to do or to wait for.
-    fn fill(&mut self) -> Result<bool> {
-        if self.working.len() >= self.options.jobs {
+    fn claim_cells(&mut self) -> Result<bool> {
+        if self.active_cells.len() >= self.options.jobs {
             return Ok(true);
         }
-        if self.looked.is_some_and(|at| at.elapsed() < LOOK) {
+        if self
+            .last_ledger_check
+            .is_some_and(|at| at.elapsed() < LEDGER_INTERVAL)
+        {
             return Ok(true);
         }
         let marks = self.ledger.marks()?;
         let mut decided = |decision: &Decision| (self.observe)(Event::Decided(decision));
-        let stage = halving::stage(self.sweep, &self.ledger, &marks, &mut decided)?;
+        let stage = halving::next_stage(self.sweep, &self.ledger, &marks, &mut decided)?;
         // Read the marks again, since a decision may have ended cells.
         let marks = self.ledger.marks()?;
         let mut all = cells(self.sweep);
         all.retain(|(arm, _, name)| {
-            let here = |goal: Goal| marks.get(name).is_some_and(|m| m.at_rung(goal.number));
+            let here = |goal: Goal| {
+                marks
+                    .get(name)
+                    .is_some_and(|m| m.has_reached_rung(goal.number))
+            };
             stage.arms.contains(arm) && !stage.rung.is_some_and(here)
         });
         let names: Vec<String> = all.iter().map(|(_, _, name)| name.clone()).collect();
-        let standings = self.ledger.standings_by(&marks, &names)?;
+        let standings = self.ledger.states_from(&marks, &names)?;
         // Cells that another process was faster to claim are held by others too.
-        let (before, mut taken) = (self.working.len(), 0);
+        let (before, mut taken) = (self.active_cells.len(), 0);
         for ((arm, seed, name), standing) in all.into_iter().zip(&standings) {
-            if self.working.len() >= self.options.jobs {
+            if self.active_cells.len() >= self.options.jobs {
                 return Ok(true);
             }
-            let ours = self.working.iter().any(|cell| cell.claim.cell == name);
-            if ours || *standing != Standing::Open {
+            let ours = self.active_cells.iter().any(|cell| cell.claim.cell == name);
+            if ours || *standing != CellState::Open {
                 self.blocked.remove(&name);
                 continue;
             }
@@ -156,18 +163,22 @@ impl Runner<'_> {
             match self.ledger.claim(&name)? {
                 Some(claim) => {
                     let cell = Cell::new(self.sweep, (arm, seed), stage.rung, claim);
-                    self.working.push(cell);
+                    self.active_cells.push(cell);
                     self.start()?;
                 }
                 None => taken += 1,
             }
         }
-        let held = standings.iter().filter(|s| matches!(s, Standing::Held(_)));
+        let held = standings.iter().filter(|s| matches!(s, CellState::Held(_)));
         let others = held.count().saturating_sub(before) + taken;
-        if self.working.is_empty() && others > 0 && self.options.wait && self.looked.is_none() {
+        if self.active_cells.is_empty()
+            && others > 0
+            && self.options.wait
+            && self.last_ledger_check.is_none()
+        {
             (self.observe)(Event::Waiting(others));
         }
-        self.looked = Some(Instant::now());
+        self.last_ledger_check = Some(Instant::now());
         let saving = self.blocked.values().any(|(_, said)| !said);
         Ok(saving || self.options.wait && others + self.blocked.len() > 0)
     }
@@ -183,7 +194,7 @@ impl Runner<'_> {
         }
         let now = (Instant::now(), false);
         let (since, said) = self.blocked.entry(name.to_owned()).or_insert(now);
-        if !*said && since.elapsed() > SAVING {
+        if !*said && since.elapsed() > SAVE_GRACE {
             *said = true;
             (self.observe)(Event::Blocked(name, &run.join(LOCK)));
         }
@@ -192,25 +203,30 @@ impl Runner<'_> {
 
     /// Starts the processes of claimed cells that have none yet.
     fn start(&mut self) -> Result<()> {
-        for cell in self.working.iter_mut().filter(|cell| !cell.is_started()) {
+        for cell in self
+            .active_cells
+            .iter_mut()
+            .filter(|cell| !cell.is_started())
+        {
             if cell.start(self.sweep, self.options.threads)? {
-                (self.observe)(Event::Began(&cell.claim.cell, cell.claim.attempt));
+                (self.observe)(Event::Started(&cell.claim.cell, cell.claim.attempt));
             }
         }
         Ok(())
     }
 
     /// Checks every process once, and writes heartbeats when they are due.
-    fn turn(&mut self) -> Result<()> {
-        self.start().or_else(|error| self.met(error))?;
+    fn poll_cells(&mut self) -> Result<()> {
+        self.start()
+            .or_else(|error| self.record_disk_error(error))?;
         self.beat()?;
-        for mut cell in std::mem::take(&mut self.working) {
+        for mut cell in std::mem::take(&mut self.active_cells) {
             match cell.poll()? {
-                None => self.working.push(cell),
+                None => self.active_cells.push(cell),
                 Some(outcome) => {
-                    let settled = self.settle(cell, outcome);
-                    settled.or_else(|error| self.met(error))?;
-                    self.looked = None;
+                    let settled = self.handle_exit(cell, outcome);
+                    settled.or_else(|error| self.record_disk_error(error))?;
+                    self.last_ledger_check = None;
                 }
             }
         }
@@ -218,18 +234,18 @@ impl Runner<'_> {
     }
 
     fn beat(&mut self) -> Result<()> {
-        if self.beaten.elapsed() < self.options.lease / 6 {
+        if self.last_heartbeat.elapsed() < self.options.lease / 6 {
             return Ok(());
         }
-        self.beaten = Instant::now();
-        for mut cell in std::mem::take(&mut self.working) {
-            let is_ours = self.ledger.beat(&mut cell.claim);
-            if is_ours.or_else(|error| self.met(error).map(|()| true))? {
-                self.working.push(cell);
+        self.last_heartbeat = Instant::now();
+        for mut cell in std::mem::take(&mut self.active_cells) {
+            let is_ours = self.ledger.write_heartbeat(&mut cell.claim);
+            if is_ours.or_else(|error| self.record_disk_error(error).map(|()| true))? {
+                self.active_cells.push(cell);
             } else {
                 // This process slept for longer than a lease.
                 cell.kill();
-                (self.observe)(Event::Lost(&cell.claim.cell));
+                (self.observe)(Event::TakenOver(&cell.claim.cell));
             }
         }
         Ok(())
@@ -237,16 +253,16 @@ impl Runner<'_> {
 
     /// Records an error of a full disk, which ends the work and is reported once all processes have ended. Other errors
     /// are returned at once.
-    fn met(&mut self, error: Error) -> Result<()> {
+    fn record_disk_error(&mut self, error: Error) -> Result<()> {
         let told = error.to_string();
-        if !full_disk::is_named(&told) {
+        if !full_disk::mentions_full_disk(&told) {
             return Err(error);
         }
-        self.full.get_or_insert(told);
+        self.full_disk_error.get_or_insert(told);
         Ok(())
     }
 
-    fn settle(&mut self, cell: Cell, outcome: CellExit) -> Result<()> {
+    fn handle_exit(&mut self, cell: Cell, outcome: CellExit) -> Result<()> {
         let name = cell.claim.cell.clone();
         match outcome {
             CellExit::Ended(ending) => self.end(cell, ending)?,
@@ -254,10 +270,11 @@ impl Runner<'_> {
                 self.ledger.pause(cell.claim, goal.number)?;
                 (self.observe)(Event::Paused(&name, goal));
             }
-            CellExit::Stopped => self.ledger.free(cell.claim)?,
-            CellExit::NoRoom(told) => {
-                self.full.get_or_insert(format!("{name}: {told}"));
-                self.ledger.free(cell.claim)?;
+            CellExit::Stopped => self.ledger.release(cell.claim)?,
+            CellExit::DiskFull(told) => {
+                self.full_disk_error
+                    .get_or_insert(format!("{name}: {told}"));
+                self.ledger.release(cell.claim)?;
             }
             CellExit::Killed(why) => {
                 (self.observe)(Event::Killed(&name, &why));
@@ -267,12 +284,12 @@ impl Runner<'_> {
                     true => (deaths.0 + 1, step),
                     false => (1, step),
                 };
-                if deaths.0 < DEATHS {
-                    return self.ledger.free(cell.claim);
+                if deaths.0 < MAX_DEATHS {
+                    return self.ledger.release(cell.claim);
                 }
                 let ending = Ending {
                     state: EndState::Failed,
-                    reason: format!("killed {DEATHS} times without getting further: {why}"),
+                    reason: format!("killed {MAX_DEATHS} times without getting further: {why}"),
                     attempts: cell.claim.attempt,
                 };
                 self.end(cell, ending)?;
@@ -285,7 +302,7 @@ impl Runner<'_> {
     fn end(&mut self, cell: Cell, ending: Ending) -> Result<()> {
         let name = cell.claim.cell.clone();
         if ending.state != EndState::Done && !self.ledger.holds(&cell.claim) {
-            (self.observe)(Event::Lost(&name));
+            (self.observe)(Event::TakenOver(&name));
             return Ok(());
         }
         self.ledger.end(cell.claim, &ending)?;
@@ -295,22 +312,24 @@ impl Runner<'_> {
 
     /// Asks every process to save and end, and gives their cells back.
     fn stop(mut self) -> Result<()> {
-        for cell in &mut self.working {
+        for cell in &mut self.active_cells {
             cell.stop();
         }
-        let (unstarted, working): (Vec<Cell>, Vec<Cell>) =
-            self.working.drain(..).partition(|cell| !cell.is_started());
+        let (unstarted, working): (Vec<Cell>, Vec<Cell>) = self
+            .active_cells
+            .drain(..)
+            .partition(|cell| !cell.is_started());
         for cell in unstarted {
-            let freed = self.ledger.free(cell.claim);
-            freed.or_else(|error| self.met(error))?;
+            let freed = self.ledger.release(cell.claim);
+            freed.or_else(|error| self.record_disk_error(error))?;
         }
-        self.working = working;
-        while !self.working.is_empty() {
-            sleep(PAUSE);
-            self.turn()?;
+        self.active_cells = working;
+        while !self.active_cells.is_empty() {
+            sleep(POLL_INTERVAL);
+            self.poll_cells()?;
         }
-        if let Some(told) = self.full {
-            return Err(full_disk::end(self.sweep, &told));
+        if let Some(told) = self.full_disk_error {
+            return Err(full_disk::full_disk_error(self.sweep, &told));
         }
         Err(Error::Stopped(format!(
             "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",

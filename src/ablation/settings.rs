@@ -1,8 +1,8 @@
 //! The settings of an arm, by which it is recognised when its sweep grows.
 
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Loaded, inline};
-use crate::report::analyse::arms::identifies;
+use crate::experiment::{Experiment, LoadedExperiment, inline};
+use crate::report::analyse::arms::is_bookkeeping;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use toml::{Table, Value};
@@ -21,10 +21,10 @@ impl ArmSettings {
     ///
     /// # Errors
     /// If a path cannot be made absolute.
-    pub fn of(arm: &Loaded) -> Result<Self> {
-        let experiment = arm.experiment.anchored(&arm.places())?;
-        let mut settings = spelled(&experiment)?;
-        settings.retain(|key, _| !identifies(key));
+    pub fn of(arm: &LoadedExperiment) -> Result<Self> {
+        let experiment = arm.experiment.with_absolute_paths(&arm.places())?;
+        let mut settings = flat_settings(&experiment)?;
+        settings.retain(|key, _| !is_bookkeeping(key));
         Ok(Self {
             steps: experiment.train.steps,
             settings,
@@ -36,10 +36,10 @@ impl ArmSettings {
     ///
     /// # Errors
     /// As [`Self::of`].
-    pub fn keys_of_paths(arm: &Loaded) -> Result<BTreeSet<String>> {
+    pub fn path_keys(arm: &LoadedExperiment) -> Result<BTreeSet<String>> {
         let other = |path: &Path| PathBuf::from(format!("?{}", path.display()));
-        let others = spelled(&arm.experiment.with_paths(other)?)?;
-        let own = spelled(&arm.experiment)?.into_iter();
+        let others = flat_settings(&arm.experiment.with_paths(other)?)?;
+        let own = flat_settings(&arm.experiment)?.into_iter();
         let differing = own.filter(|(key, value)| others.get(key) != Some(value));
         Ok(differing.map(|(key, _)| key).collect())
     }
@@ -52,7 +52,7 @@ impl ArmSettings {
     }
 
     /// Formats a setting as its file would have it.
-    fn written(&self, key: &str) -> String {
+    fn toml_line(&self, key: &str) -> String {
         let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
         let table = match table {
             "" => String::new(),
@@ -66,7 +66,7 @@ impl ArmSettings {
 }
 
 /// Returns all settings of an experiment by dotted key.
-fn spelled(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
+fn flat_settings(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     let table = Table::try_from(experiment)
         .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
     let mut settings = BTreeMap::new();
@@ -89,7 +89,7 @@ fn collect(table: Table, prefix: &str, settings: &mut BTreeMap<String, String>) 
 }
 
 /// Returns the error for an arm whose runs were made with other settings.
-pub(super) fn changed(arm: &str, was: &ArmSettings, now: &ArmSettings) -> Error {
+pub(super) fn changed_arm_error(arm: &str, was: &ArmSettings, now: &ArmSettings) -> Error {
     let names: BTreeSet<&String> = was.settings.keys().chain(now.settings.keys()).collect();
     let mut differing = names
         .into_iter()
@@ -102,7 +102,7 @@ pub(super) fn changed(arm: &str, was: &ArmSettings, now: &ArmSettings) -> Error 
     };
     Error::usage(format!(
         "arm `{arm}` was trained with {} and has {} now{more}; give the sweep another name, or start it over with --fresh",
-        was.written(key),
-        now.written(key)
+        was.toml_line(key),
+        now.toml_line(key)
     ))
 }

@@ -5,10 +5,10 @@
 //! remaining cells, and ends when no cell is open. A task saves its cells before its time is up, since it is sent
 //! SIGTERM in advance.
 
-use crate::ablation::placing::replace_file;
+use crate::ablation::atomic_files::replace_file;
 use crate::error::{Error, Result};
 pub use crate::experiment::slurm::submit;
-use crate::experiment::slurm::{WARNING, plain, quoted, require_option};
+use crate::experiment::slurm::{SIGNAL_LEAD, job_name, require_option, shell_quoted};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ pub const SCRIPT: &str = "sweep.sbatch";
 
 /// The settings of the array.
 #[derive(Clone, Debug)]
-pub struct Array {
+pub struct JobArray {
     /// Number of tasks.
     pub tasks: usize,
     /// Number of CPU cores of each task.
@@ -34,14 +34,14 @@ pub struct Array {
 ///
 /// # Errors
 /// If the path of the sweep's folder or of the program cannot be determined, or if an option is longer than one line.
-pub fn script(folder: &Path, array: &Array) -> Result<String> {
+pub fn script(folder: &Path, array: &JobArray) -> Result<String> {
     let folder = std::path::absolute(folder).map_err(Error::io("name", folder))?;
     let program = std::env::current_exe()
         .map_err(|e| Error::run(format!("cannot find this program: {e}")))?;
     for option in &array.options {
         require_option("--slurm-option", option)?;
     }
-    let name = plain(&folder.file_name().unwrap_or_default().to_string_lossy());
+    let name = job_name(&folder.file_name().unwrap_or_default().to_string_lossy());
     let mut text = String::from("#!/bin/sh\n");
     let mut option = |o: String| {
         writeln!(text, "#SBATCH {o}").expect("writing to a string cannot fail");
@@ -51,13 +51,13 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
     option(format!("--cpus-per-task={}", array.cpus));
     option(format!(
         "--output={}",
-        quoted(&folder.join("slurm-%A_%a.log"))
+        shell_quoted(&folder.join("slurm-%A_%a.log"))
     ));
     option("--requeue".into());
     // The signal is sent to the task itself two minutes before its time is up, so that every cell can save.
-    option(format!("--signal=B:TERM@{WARNING}"));
+    option(format!("--signal=B:TERM@{SIGNAL_LEAD}"));
     array.options.iter().for_each(|o| option(o.clone()));
-    let (program, folder) = (quoted(&program), quoted(&folder));
+    let (program, folder) = (shell_quoted(&program), shell_quoted(&folder));
     let (cpus, lease) = (array.cpus, array.lease);
     let wait = if array.waits { "" } else { " --no-wait" };
     writeln!(
@@ -72,7 +72,7 @@ pub fn script(folder: &Path, array: &Array) -> Result<String> {
 ///
 /// # Errors
 /// As [`script`]; also if the file cannot be written.
-pub fn write(folder: &Path, array: &Array) -> Result<PathBuf> {
+pub fn write(folder: &Path, array: &JobArray) -> Result<PathBuf> {
     let text = script(folder, array)?;
     let path = folder.join(SCRIPT);
     replace_file(&path, &text)?;

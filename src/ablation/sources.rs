@@ -1,40 +1,44 @@
 //! Sources of a sweep's cells beside their settings: the files of their data, their initial weights and their teachers.
 //! Cells that are trained later must use the same sources, or arms would differ in these too.
 
-use crate::data::Places;
+use crate::data::SearchPath;
 use crate::data::catalog::fingerprint::Fingerprint;
 use crate::error::{Error, Result};
 use crate::experiment::teacher::{self, WeightsId};
-use crate::experiment::{self, Experiment, Loaded, data_files, initial, judge};
-use crate::report::read::sweep::{ARM, CELLS, EndState, PlannedArm, SweepFolder, run_of_seed};
+use crate::experiment::{self, Experiment, LoadedExperiment, data_files, initial, judge};
+use crate::report::read::sweep::{ARM, CELLS, EndState, PlannedArm, SweepFolder, seed_folder};
 use crate::train::run_dir::{FILES, REWARD, TEACHER, is_run};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 /// Advice for cells that were made from other sources.
-pub const WAYS: &str =
+pub const ADVICE: &str =
     "put it back as it was, give the sweep another name, or start it over with --fresh";
 
 /// Compares the sources of every cell that was started with those that it would be made from now.
 ///
 /// # Errors
 /// If a cell was made from other sources, or if files cannot be read.
-pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64]) -> Result<()> {
-    let mut present = Present::default();
+pub fn require_same(
+    folder: &Path,
+    arms: &[(&PlannedArm, &LoadedExperiment)],
+    seeds: &[u64],
+) -> Result<()> {
+    let mut present = CurrentSources::default();
     for (arm, loaded) in arms {
         let places = loaded.places();
         let mut experiment = loaded.experiment.clone();
         for seed in seeds {
-            let name = run_of_seed(*seed);
+            let name = seed_folder(*seed);
             let run = folder.join(CELLS).join(&arm.folder).join(&name);
             if !is_run(&run) {
                 continue;
             }
             experiment.seed = *seed;
-            if let Some(other) = present.other(&run, &experiment, &places)? {
+            if let Some(other) = present.first_difference(&run, &experiment, &places)? {
                 return Err(Error::usage(format!(
-                    "cell {}.{name}: {other}; {WAYS}",
+                    "cell {}.{name}: {other}; {ADVICE}",
                     arm.folder
                 )));
             }
@@ -48,13 +52,13 @@ pub fn require_same(folder: &Path, arms: &[(&PlannedArm, &Loaded)], seeds: &[u64
 ///
 /// # Errors
 /// If a file of the ledger is invalid.
-pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
+pub fn has_cells_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
     let mut left = false;
     // Every file is read, so that a damaged one is reported wherever it is.
     for (arm, seed) in sweep.cells() {
         let ending = sweep.ending(arm, seed)?;
         left |= ending.is_none_or(|ending| retry && ending.state == EndState::Failed);
-        left |= sweep.is_gone(arm, seed)?;
+        left |= sweep.is_deleted(arm, seed)?;
     }
     Ok(left)
 }
@@ -65,68 +69,70 @@ pub fn is_any_left(sweep: &SweepFolder, retry: bool) -> Result<bool> {
 /// # Errors
 /// As [`require_same`]; also if a file of an arm or of the ledger is invalid.
 pub fn require_same_in(sweep: &SweepFolder, retry: bool) -> Result<()> {
-    if !is_any_left(sweep, retry)? {
+    if !has_cells_left(sweep, retry)? {
         return Ok(());
     }
     let file = |arm: &PlannedArm| sweep.path.join(CELLS).join(&arm.folder).join(ARM);
     let all = sweep.plan.arms.iter();
-    let loaded: Vec<Loaded> = all
+    let loaded: Vec<LoadedExperiment> = all
         .map(|arm| experiment::load(&file(arm), &[]))
         .collect::<Result<_>>()?;
-    let arms: Vec<(&PlannedArm, &Loaded)> = sweep.plan.arms.iter().zip(&loaded).collect();
+    let arms: Vec<(&PlannedArm, &LoadedExperiment)> = sweep.plan.arms.iter().zip(&loaded).collect();
     require_same(&sweep.path, &arms, &sweep.plan.seeds)
 }
 
 /// The present sources of cells, as far as they have been read.
 #[derive(Default)]
-struct Present {
+struct CurrentSources {
     files: Vec<Fingerprint>,
     /// The `[data]` and the recorded checksums of runs whose files are unchanged, so that each arm's files are read
     /// once.
-    same: BTreeSet<(String, String)>,
-    weights: initial::Known,
-    teachers: teacher::Known,
-    rewards: teacher::Known,
+    verified: BTreeSet<(String, String)>,
+    weights: initial::CheckpointCache,
+    teachers: teacher::WeightsCache,
+    rewards: teacher::WeightsCache,
 }
 
-impl Present {
+impl CurrentSources {
     /// Describes the first source that differs from the one that a run was made from.
-    fn other(
+    fn first_difference(
         &mut self,
         run: &Path,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
     ) -> Result<Option<String>> {
         let data = experiment.data.with_paths(|path| places.anchored(path));
         let sums = fs::read_to_string(run.join(FILES)).unwrap_or_default();
         let known = (format!("{data:?}"), sums);
-        if !self.same.contains(&known) {
-            if let Some(file) = data_files::other(run, experiment, places, &mut self.files)? {
+        if !self.verified.contains(&known) {
+            if let Some(file) =
+                data_files::first_changed_file(run, experiment, places, &mut self.files)?
+            {
                 return Ok(Some(format!("{file}: its content changed")));
             }
-            self.same.insert(known);
+            self.verified.insert(known);
         }
-        match self.other_weights(run, experiment, places)? {
+        match self.weights_difference(run, experiment, places)? {
             Some(weights) => Ok(Some(weights)),
-            None => match self.other_teacher(run, experiment, places)? {
+            None => match self.teacher_difference(run, experiment, places)? {
                 Some(teacher) => Ok(Some(teacher)),
-                None => self.other_rewards(run, experiment, places),
+                None => self.rewards_difference(run, experiment, places),
             },
         }
     }
 
-    fn other_weights(
+    fn weights_difference(
         &mut self,
         run: &Path,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
     ) -> Result<Option<String>> {
         let before = initial::read(run)?;
         if before.is_empty() {
             return Ok(None);
         }
         // If a source run is gone, finished cells do not need it, and cells still to train report it themselves.
-        let Ok(now) = initial::present(experiment, places, &mut self.weights) else {
+        let Ok(now) = initial::current_checkpoints(experiment, places, &mut self.weights) else {
             return Ok(None);
         };
         let other = now.iter().find_map(|now| {
@@ -143,20 +149,20 @@ impl Present {
         Ok(other)
     }
 
-    fn other_teacher(
+    fn teacher_difference(
         &mut self,
         run: &Path,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
     ) -> Result<Option<String>> {
-        let Some(named) = teacher::named(experiment) else {
+        let Some(named) = teacher::frozen_run(experiment) else {
             return Ok(None);
         };
         if !run.join(TEACHER).is_file() {
             return Ok(None);
         }
         let before = WeightsId::read(run)?;
-        let Ok(Some(now)) = teacher::present(experiment, places, &mut self.teachers) else {
+        let Ok(Some(now)) = teacher::current_weights(experiment, places, &mut self.teachers) else {
             return Ok(None);
         };
         Ok((before.sha256 != now.sha256).then(|| {
@@ -173,17 +179,17 @@ impl Present {
         }))
     }
 
-    fn other_rewards(
+    fn rewards_difference(
         &mut self,
         run: &Path,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
     ) -> Result<Option<String>> {
         if !run.join(REWARD).is_file() {
             return Ok(None);
         }
-        let before = judge::kept(experiment, run)?;
-        let now = judge::present(experiment, places, &mut self.rewards);
+        let before = judge::stored_weights(experiment, run)?;
+        let now = judge::current_weights(experiment, places, &mut self.rewards);
         let (Some(before), Ok(Some((folder, now)))) = (before, now) else {
             return Ok(None);
         };

@@ -8,7 +8,7 @@ use crate::ablation::folders::ExistingSweep;
 use crate::ablation::halving;
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
-use crate::ablation::prepared::Prepared;
+use crate::ablation::prepared::PreparedArm;
 use crate::ablation::settings::ArmSettings;
 use crate::error::Result;
 use crate::experiment;
@@ -28,7 +28,7 @@ pub fn is_same(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<b
     };
     let loaded = experiment::load(path, sets)?;
     let config = planner::ablation(&loaded, path)?;
-    let (arms, _) = planner::prepared(
+    let (arms, _) = planner::prepare_arms(
         &loaded,
         sets,
         config,
@@ -64,7 +64,7 @@ fn rungs(halving: &HalvingConfig, plan: &SweepPlan) -> Rungs {
 }
 
 fn is_same_arm(
-    arm: &Prepared,
+    arm: &PreparedArm,
     config: &AblationConfig,
     plan: &SweepPlan,
     before: &ExistingSweep,
@@ -85,12 +85,7 @@ fn is_same_arm(
     let has_steps = config.budget.is_some()
         || train.epochs.is_none() && (follows || there.steps == train.steps);
     let alike = has_steps && settings(&there.settings, counts) == settings(&arm.settings, counts);
-    Ok(alike
-        && is_same_but_for_places(
-            [&own, was],
-            counts,
-            &ArmSettings::keys_of_paths(&arm.loaded)?,
-        ))
+    Ok(alike && is_same_except_paths([&own, was], counts, &ArmSettings::path_keys(&arm.loaded)?))
 }
 
 /// Returns the settings by which an arm differs from the others, restricted to keys that count.
@@ -102,7 +97,7 @@ fn settings(all: &BTreeMap<String, String>, counts: impl Fn(&str) -> bool) -> BT
 }
 
 /// Returns whether all settings of two arms are equal, except for the leading parts of the values of `paths`.
-fn is_same_but_for_places(
+fn is_same_except_paths(
     arms: [&ArmSettings; 2],
     counts: impl Fn(&str) -> bool,
     paths: &BTreeSet<String>,
@@ -115,24 +110,24 @@ fn is_same_but_for_places(
     let mut both = one.iter().zip(&other);
     one.len() == other.len()
         && both.all(|((key, value), (of_other, others))| {
-            let fits = || paths.contains(*key) && are_alike(value, others);
+            let fits = || paths.contains(*key) && are_same_except_paths(value, others);
             key == of_other && (value == others || fits())
         })
 }
 
 /// Returns whether two values are equal except for the leading parts of the paths in them.
-fn are_alike(one: &str, other: &str) -> bool {
+fn are_same_except_paths(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|value| value.split('"').collect::<Vec<_>>());
     let mut both = one.iter().zip(&other).enumerate();
     one.len() == other.len()
         && both.all(|(number, (one, other))| match number % 2 {
-            1 => is_end(one, other),
+            1 => is_suffix(one, other),
             _ => one == other,
         })
 }
 
 /// Returns whether one of two paths is a suffix of the other, part by part; `..` is ignored.
-fn is_end(one: &str, other: &str) -> bool {
+fn is_suffix(one: &str, other: &str) -> bool {
     let [one, other] = [one, other].map(|path| {
         let parts = Path::new(path).components();
         let named = parts.filter(|part| matches!(part, Component::Normal(_)));
@@ -150,15 +145,18 @@ mod tests {
 
     #[test]
     fn paths_may_differ_at_their_beginnings_alone() {
-        assert!(is_end("../../a/b.txt", "a/b.txt"));
-        assert!(is_end("/far/a/b.txt", "a/b.txt"));
-        assert!(!is_end("data/de/train.txt", "data/en/train.txt"));
-        assert!(!is_end("a/xb.txt", "b.txt"));
-        assert!(!is_end("", "b.txt"));
-        assert!(are_alike(r#"["../x/a", "b"]"#, r#"["x/a", "b"]"#));
-        assert!(!are_alike(r#"["x/a", "b"]"#, r#"["x/a", "c"]"#));
-        assert!(!are_alike(r#"["a"]"#, r#""a""#));
-        assert!(!are_alike("1e-3", "1e-4"));
+        assert!(is_suffix("../../a/b.txt", "a/b.txt"));
+        assert!(is_suffix("/far/a/b.txt", "a/b.txt"));
+        assert!(!is_suffix("data/de/train.txt", "data/en/train.txt"));
+        assert!(!is_suffix("a/xb.txt", "b.txt"));
+        assert!(!is_suffix("", "b.txt"));
+        assert!(are_same_except_paths(
+            r#"["../x/a", "b"]"#,
+            r#"["x/a", "b"]"#
+        ));
+        assert!(!are_same_except_paths(r#"["x/a", "b"]"#, r#"["x/a", "c"]"#));
+        assert!(!are_same_except_paths(r#"["a"]"#, r#""a""#));
+        assert!(!are_same_except_paths("1e-3", "1e-4"));
     }
 
     #[test]

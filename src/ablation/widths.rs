@@ -1,17 +1,17 @@
 //! `match = "parameters"`: the feed-forward width of each arm that gives it the baseline's number of parameters.
 
-use crate::ablation::faults::at;
+use crate::ablation::faults::fault_at;
 use crate::ablation::matching::{self, WIDTH};
 use crate::ablation::planner::{Costs, arm_experiment};
-use crate::ablation::prepared::Prepared;
+use crate::ablation::prepared::PreparedArm;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Loaded};
+use crate::experiment::{self, LoadedExperiment};
 
 /// Sets the feed-forward width of every arm so that its parameter count comes nearest to that of arm `baseline`.
 pub(super) fn widen(
-    arms: &mut [Prepared],
+    arms: &mut [PreparedArm],
     baseline: usize,
-    base: &Loaded,
+    base: &LoadedExperiment,
     sets: &[String],
     costs: &mut Costs,
 ) -> Result<()> {
@@ -26,11 +26,11 @@ pub(super) fn widen(
                 "[ablation] match = \"parameters\": arm `{}` {reason}",
                 arm.name
             );
-            Error::Invalid(vec![at(base, "ablation.match", message)])
+            Error::Invalid(vec![fault_at(base, "ablation.match", message)])
         };
         let as_set = |(key, value): (&String, &String)| format!("{key}={value}");
         let own: Vec<String> = arm.settings.iter().map(as_set).collect();
-        if let Some((key, value)) = matching::given(&arm.settings) {
+        if let Some((key, value)) = matching::width_setting(&arm.settings) {
             let by = match key {
                 WIDTH => String::new(),
                 table => format!(" (in `{table}`)"),
@@ -59,12 +59,12 @@ pub(super) fn widen(
         };
         let mut points = [(0, 0); 2];
         for (point, width) in points.iter_mut().zip(WIDTHS) {
-            *point = (width, costs.of(&with(width)?)?.params);
+            *point = (width, costs.cost_of(&with(width)?)?.params);
         }
-        let width = matching::width(target, points)
+        let width = matching::matching_width(target, points)
             .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
         arm.loaded = with(width)?;
-        arm.cost = costs.of(&arm.loaded)?;
+        arm.cost = costs.cost_of(&arm.loaded)?;
         arm.settings.insert(WIDTH.into(), width.to_string());
     }
     Ok(())

@@ -1,12 +1,12 @@
 //! `formwork answer`: answers questions about a text.
 
 use super::output;
-use crate::data::batch::{Content, Item, QuestionAnswer, Window};
-use crate::data::questions::{self, Cut, Query};
+use crate::data::batch::{Content, ContextWindow, Item, QuestionAnswer};
+use crate::data::questions::{self, Query, Windowing};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::files;
 use crate::nn::pass::Pass;
 use crate::task::QuestionAnswering;
@@ -44,9 +44,9 @@ pub struct AnswerArgs {
     json: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -55,7 +55,7 @@ pub struct AnswerArgs {
 /// # Errors
 /// If the run answers no questions; if a text cannot be read, or its tokenizer produces no tokens from it.
 pub fn run(args: AnswerArgs) -> Result<()> {
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let Some(model) = opened.model.networks().answerer else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which answers no questions",
@@ -66,8 +66,8 @@ pub fn run(args: AnswerArgs) -> Result<()> {
     let context: Arc<str> = match (&args.context, &args.context_file) {
         (Some(text), _) => text.as_str().into(),
         (None, Some(file)) => {
-            let bytes = files::read(file).map_err(Error::before_running)?;
-            files::require_narrow(file.display(), &bytes)?;
+            let bytes = files::read(file).map_err(Error::into_usage_error)?;
+            files::refuse_utf16(file.display(), &bytes)?;
             let text = String::from_utf8(bytes)
                 .map_err(|e| Error::usage(format!("{} is not UTF-8: {e}", file.display())))?;
             text.into()
@@ -75,7 +75,7 @@ pub fn run(args: AnswerArgs) -> Result<()> {
         (None, None) => unreachable!("clap asks for one of them"),
     };
     for question in &args.question {
-        let span = answer(model, &opened, question, &context).map_err(Error::before_running)?;
+        let span = answer(model, &opened, question, &context).map_err(Error::into_usage_error)?;
         show(&args, question, &context, span)?;
     }
     Ok(())
@@ -84,7 +84,7 @@ pub fn run(args: AnswerArgs) -> Result<()> {
 /// The best answer span over all windows of the context, with the lowest "no answer" score.
 fn answer(
     model: &QuestionAnswering,
-    opened: &Opened,
+    opened: &OpenedRun,
     question: &str,
     context: &Arc<str>,
 ) -> Result<Span> {
@@ -96,12 +96,12 @@ fn answer(
         id: Arc::from(""),
         question,
         context: context.clone(),
-        at: None,
-        right: Arc::from([]),
-        may_lack: true,
+        answer_bytes: None,
+        accepted_answers: Arc::from([]),
+        may_have_no_answer: true,
     };
-    let cut = opened.experiment.data.cut();
-    let cut = cut.unwrap_or_else(|| Cut::usual(opened.shape.context));
+    let cut = opened.experiment.data.question_windowing();
+    let cut = cut.unwrap_or_else(|| Windowing::with_default_overlap(opened.shape.context));
     let rows = questions::read(&query, cut, tokenizer, &tokenizer.offsets()?)?;
     let windows: Vec<Item> = rows.into_iter().map(Item::Text).collect();
     let mut spans = Vec::with_capacity(windows.len());
@@ -110,10 +110,11 @@ fn answer(
             continue;
         };
         let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
-        let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+        let windows: Vec<&ContextWindow> =
+            asked.iter().map(|asked| asked.window.as_ref()).collect();
         spans.extend(model.spans(&texts, &windows, &Pass::evaluation()));
     }
-    let best = spans.into_iter().reduce(Span::or);
+    let best = spans.into_iter().reduce(Span::better_of);
     best.ok_or_else(|| Error::usage("the context is empty"))
 }
 

@@ -7,9 +7,9 @@ use super::{inputs, output};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
-use crate::generate::decode::{MOST, asked, check_search};
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
+use crate::generate::decode::{MAX_ROWS, check_search, with_flags};
 use crate::generate::{Captioner, SamplingConfig};
 use clap::Args;
 use serde_json::json;
@@ -66,9 +66,9 @@ pub struct CaptionArgs {
     json: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -78,12 +78,12 @@ pub struct CaptionArgs {
 /// If flags are out of range, the run generates no captions, or it cannot read an image.
 pub fn run(args: CaptionArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
-    if let Some(samples) = args.samples.filter(|n| !(1..=MOST).contains(n)) {
+    if let Some(samples) = args.samples.filter(|n| !(1..=MAX_ROWS).contains(n)) {
         return Err(Error::usage(format!(
-            "--samples {samples} is not between 1 and {MOST}"
+            "--samples {samples} is not between 1 and {MAX_ROWS}"
         )));
     }
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let decode = &opened.experiment.decode;
     let captioner = Captioner::new(
         &opened.model,
@@ -98,37 +98,40 @@ pub fn run(args: CaptionArgs) -> Result<()> {
             opened.experiment.task.kind()
         )));
     };
-    let search = asked(&decode.search, args.beam, args.n_best)?;
+    let search = with_flags(&decode.search, args.beam, args.n_best)?;
     let sampling = sampling(&args, &opened)?;
-    let mut files = inputs::Processed::of(args.files.len());
+    let mut files = inputs::InputCounter::of(args.files.len());
     for file in &args.files {
-        let image = match read_image(file, &opened.shape).map_err(Error::before_running) {
+        let image = match read_image(file, &opened.shape).map_err(Error::into_usage_error) {
             Ok(image) => image,
             Err(error) => {
-                files.one(Err(error), "")?;
+                files.record(Err(error), "")?;
                 continue;
             }
         };
         let captions: Vec<(String, Option<f64>)> = match args.samples {
             Some(samples) => {
                 let seed = args.seed.unwrap_or(0);
-                let drawn = captioner.draw(&image, &args.prompt, &sampling, (samples, seed));
-                let drawn = drawn.map_err(Error::before_running)?;
+                let drawn = captioner.sample(&image, &args.prompt, &sampling, (samples, seed));
+                let drawn = drawn.map_err(Error::into_usage_error)?;
                 drawn.into_iter().map(|text| (text, None)).collect()
             }
             None => {
                 let found = captioner.write(std::slice::from_ref(&image), &args.prompt, &search);
-                let found = found.map_err(Error::before_running)?.into_iter().flatten();
+                let found = found
+                    .map_err(Error::into_usage_error)?
+                    .into_iter()
+                    .flatten();
                 found.map(|w| (w.text, Some(w.score))).collect()
             }
         };
         show(&args, &file.display().to_string(), &captions)?;
-        files.one(Ok(()), "")?;
+        files.record(Ok(()), "")?;
     }
-    files.end("images")
+    files.finish("images")
 }
 
-fn sampling(args: &CaptionArgs, opened: &Opened) -> Result<SamplingConfig> {
+fn sampling(args: &CaptionArgs, opened: &OpenedRun) -> Result<SamplingConfig> {
     let run = &opened.experiment.decode.sampling;
     let config = SamplingConfig {
         temperature: args.temperature.unwrap_or(run.temperature),

@@ -4,17 +4,17 @@
 //! run's chat template renders the conversation up to the beginning of an answer. The model continues it until the token that
 //! ends an answer in the template.
 
-use super::generate::text::{Text, drawn};
-use super::inputs::{InputLines, text_of};
+use super::generate::text::{Text, sample_texts};
+use super::inputs::{InputLines, to_text};
 use super::output;
 use super::sampling::SamplingArgs;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::generate::{SamplingConfig, TextGenerator};
 use crate::model::LanguageModel;
-use crate::nn::linear::stored_for_decoding;
+use crate::nn::linear::repacked_for_decoding;
 use crate::tokenizer::chat::{ASSISTANT, Conversation, Ending};
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use clap::Args;
@@ -50,9 +50,9 @@ pub struct ChatArgs {
     seed: u64,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -76,11 +76,11 @@ struct Assistant<'a> {
 /// If flags are out of range; if the run cannot be opened or has no chat template; if its template refuses a message.
 pub fn run(args: &ChatArgs) -> Result<()> {
     args.sampling.check()?;
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let config = args.sampling.settings(&opened.experiment.decode.sampling)?;
-    let (tokenizer, template) = of_run(args, &opened)?;
-    let (ends, stops) = endings(&config, &tokenizer, &template);
-    let model = stored_for_decoding(opened.model);
+    let (tokenizer, template) = tokenizer_and_template(args, &opened)?;
+    let (ends, stops) = stop_conditions(&config, &tokenizer, &template);
+    let model = repacked_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which continues no text",
@@ -99,17 +99,20 @@ pub fn run(args: &ChatArgs) -> Result<()> {
         stops,
     };
     match args.message.is_empty() {
-        true => assistant.listens(),
+        true => assistant.answer_stdin(),
         false => {
-            let mut conversation = assistant.opening();
+            let mut conversation = assistant.new_conversation();
             let mut messages = args.message.iter();
-            messages.try_for_each(|message| assistant.answers(&mut conversation, message))
+            messages.try_for_each(|message| assistant.answer(&mut conversation, message))
         }
     }
 }
 
 /// The run's tokenizer, and the template from the flag or from the run.
-fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)> {
+fn tokenizer_and_template(
+    args: &ChatArgs,
+    opened: &OpenedRun,
+) -> Result<(Tokenizer, ChatTemplate)> {
     let (run, tokenizers) = (args.run.display(), &opened.tokenizers);
     let Some(tokenizer) = &tokenizers.text else {
         return Err(Error::usage(format!(
@@ -131,9 +134,9 @@ fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)>
     };
     let template = match &args.date {
         Some(date) => {
-            let dated = template.dated(date);
+            let dated = template.with_date(date);
             let dated = dated.map_err(|why| Error::usage(format!("--date: {why}")))?;
-            if dated.has_idle_date() {
+            if dated.has_unused_date() {
                 let whose = match &args.template {
                     Some(path) => path.display().to_string(),
                     None => format!("the chat template of {run}"),
@@ -152,7 +155,7 @@ fn of_run(args: &ChatArgs, opened: &Opened) -> Result<(Tokenizer, ChatTemplate)>
 
 /// Returns the tokens that end an answer: those of the run, the end-of-text token, and the special token that the template
 /// writes after an answer. If it writes a text instead, that text is returned as a stop text.
-fn endings(
+fn stop_conditions(
     config: &SamplingConfig,
     tokenizer: &Tokenizer,
     template: &ChatTemplate,
@@ -163,7 +166,7 @@ fn endings(
     match template.ending(tokenizer) {
         Ok(Ending::Token(end)) => ends.push(end),
         Ok(Ending::Text(text)) => stops.push(text),
-        Ok(Ending::Nothing) => {}
+        Ok(Ending::NoEnd) => {}
         // The run's own end tokens still apply.
         Err(why) => output::note(format!("the end of an answer is not known: {why}")),
     }
@@ -172,7 +175,7 @@ fn endings(
 
 impl Assistant<'_> {
     /// A conversation before the first user message.
-    fn opening(&self) -> Conversation {
+    fn new_conversation(&self) -> Conversation {
         let mut conversation = Conversation::default();
         if let Some(system) = &self.args.system {
             conversation.push("system", system);
@@ -181,21 +184,21 @@ impl Assistant<'_> {
     }
 
     /// Answers the lines of standard input.
-    fn listens(&self) -> Result<()> {
+    fn answer_stdin(&self) -> Result<()> {
         let asks = std::io::stdin().is_terminal();
         let begins = || {
             if asks {
                 output::note_part("> ");
             }
         };
-        let mut conversation = self.opening();
+        let mut conversation = self.new_conversation();
         begins();
         for (number, line) in (1..).zip(InputLines::open(Path::new("-"))?) {
-            let line = text_of(line?)
+            let line = to_text(line?)
                 .map_err(|e| Error::usage(format!("standard input:{number}: {e}")))?;
             match line.trim().is_empty() {
-                true => conversation = self.opening(),
-                false => self.answers(&mut conversation, &line)?,
+                true => conversation = self.new_conversation(),
+                false => self.answer(&mut conversation, &line)?,
             }
             begins();
         }
@@ -203,7 +206,7 @@ impl Assistant<'_> {
     }
 
     /// Generates the answer to a message, and adds both to the conversation.
-    fn answers(&self, conversation: &mut Conversation, message: &str) -> Result<()> {
+    fn answer(&self, conversation: &mut Conversation, message: &str) -> Result<()> {
         conversation.push("user", message);
         let prompt = self
             .template
@@ -222,18 +225,18 @@ impl Assistant<'_> {
         let mut generator = TextGenerator::new(self.decoder, self.context, &[tokens.as_slice()])?;
         generator.reserve(most);
         let empty = Text::new(self.tokenizer, &tokens, &self.stops);
-        let grows = |new: &str| self.shows(new);
-        let texts = drawn(generator, &[sampling], most, &self.ends, vec![empty], grows)?;
+        let grows = |new: &str| self.print_new(new);
+        let texts = sample_texts(generator, &[sampling], most, &self.ends, vec![empty], grows)?;
         for mut text in texts {
-            self.shows(&text.finish())?;
-            self.closes(&prompt, message, &text)?;
+            self.print_new(&text.finish())?;
+            self.finish_output(&prompt, message, &text)?;
             conversation.push(ASSISTANT, &text.whole);
         }
         Ok(())
     }
 
     /// Ends the output of an answer.
-    fn closes(&self, prompt: &str, message: &str, text: &Text) -> Result<()> {
+    fn finish_output(&self, prompt: &str, message: &str, text: &Text) -> Result<()> {
         let line = serde_json::json!({
             "message": message, "prompt": prompt, "text": text.whole, "tokens": text.tokens,
         });
@@ -244,10 +247,10 @@ impl Assistant<'_> {
     }
 
     /// Prints newly generated text of an answer.
-    fn shows(&self, new: &str) -> Result<()> {
+    fn print_new(&self, new: &str) -> Result<()> {
         match self.args.json {
             true => Ok(()),
-            false => output::part(new),
+            false => output::line_part(new),
         }
     }
 }

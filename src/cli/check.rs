@@ -8,8 +8,8 @@ use super::flags::Keys;
 use super::output;
 use crate::ablation::planner;
 use crate::error::Result;
-use crate::experiment::rehearse::{self, Rehearsed};
-use crate::experiment::{annotated_toml, check, dropped_keys, load, located};
+use crate::experiment::preflight::{self, PreflightResult};
+use crate::experiment::{annotated_toml, check, dropped_keys, load, locate_error};
 use clap::Args;
 use std::path::PathBuf;
 
@@ -38,21 +38,21 @@ pub fn run(args: CheckArgs) -> Result<()> {
         output::note(note);
     }
     let rehearsed = match loaded.experiment.ablation {
-        Some(_) if args.keys_only => Rehearsed {
-            settled: None,
-            said: planner::check(&args.file, &sets)?,
+        Some(_) if args.keys_only => PreflightResult {
+            with_steps: None,
+            messages: planner::check(&args.file, &sets)?,
         },
-        None if args.keys_only => Rehearsed::default(),
-        Some(_) => Rehearsed {
-            settled: None,
-            said: planner::rehearse(&args.file, &sets)?,
+        None if args.keys_only => PreflightResult::default(),
+        Some(_) => PreflightResult {
+            with_steps: None,
+            messages: planner::preflight(&args.file, &sets)?,
         },
-        None => rehearse::rehearse(&loaded).map_err(|error| located(&loaded, error))?,
+        None => preflight::preflight(&loaded).map_err(|error| locate_error(&loaded, error))?,
     };
-    for said in &rehearsed.said {
+    for said in &rehearsed.messages {
         output::note(said);
     }
-    output::part(annotated_toml(
-        rehearsed.settled.as_ref().unwrap_or(&loaded),
+    output::line_part(annotated_toml(
+        rehearsed.with_steps.as_ref().unwrap_or(&loaded),
     ))
 }

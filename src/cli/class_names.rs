@@ -17,7 +17,7 @@ pub struct ClassNames {
 
 impl ClassNames {
     /// Whether a flag is given.
-    pub fn are_given(&self) -> bool {
+    pub fn is_given(&self) -> bool {
         !self.classes.is_empty() || !self.prompts.is_empty()
     }
 }

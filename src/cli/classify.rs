@@ -12,8 +12,8 @@ use crate::data::batch::{ImageBatch, ImageItem, TextBatch, TextItem};
 use crate::data::images::read_image;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
 use crate::task::{Regression, TextClassification};
@@ -49,9 +49,9 @@ pub struct ClassifyArgs {
     json: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -73,35 +73,35 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
             "give --pair as often as --text, or not at all",
         ));
     }
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    if args.names.are_given() && args.files.is_empty() {
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    if args.names.is_given() && args.files.is_empty() {
         return Err(Error::usage(
             "--class and --prompt have no effect on texts: leave them out",
         ));
     }
     let named = match args.files.is_empty() {
         true => None,
-        false => named(&args, &opened)?,
+        false => zero_shot_classes(&args, &opened)?,
     };
     require(&args, &opened, named.is_some())?;
-    let files = inputs::pictures(&args.files)?;
-    let mut pictures = inputs::Processed::of(files.len());
+    let files = inputs::image_files(&args.files)?;
+    let mut pictures = inputs::InputCounter::of(files.len());
     for file in &files {
-        pictures.one(of_picture(&args, &opened, named.as_ref(), file), "")?;
+        pictures.record(classify_image(&args, &opened, named.as_ref(), file), "")?;
     }
-    pictures.end("pictures")?;
+    pictures.finish("pictures")?;
     for (number, text) in args.text.iter().enumerate() {
         let pair = args.pair.get(number).map(String::as_str);
-        of_sentence(&args, &opened, text, pair)?;
+        classify_text(&args, &opened, text, pair)?;
     }
     match &args.input {
-        Some(path) => of_lines(&args, &opened, path),
+        Some(path) => classify_lines(&args, &opened, path),
         None => Ok(()),
     }
 }
 
 /// Returns an error for inputs that the run cannot classify, and for a flag without effect.
-fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
+fn require(args: &ClassifyArgs, opened: &OpenedRun, named: bool) -> Result<()> {
     let networks = opened.model.networks();
     let classes = networks.text_classifier.is_some() || networks.multi_label.is_some();
     let texts = classes
@@ -109,11 +109,11 @@ fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
         || networks.reward.is_some()
         || networks.token_classifier.is_some();
     if args.files.is_empty() && !texts {
-        return Err(wrong(args, opened, "texts"));
+        return Err(unsupported_input(args, opened, "texts"));
     }
     let images = named || networks.image_classifier.is_some() || networks.text_classifier.is_some();
     if !args.files.is_empty() && !images {
-        return Err(wrong(args, opened, "images"));
+        return Err(unsupported_input(args, opened, "images"));
     }
     if args.top.is_some() && args.files.is_empty() && !classes {
         let kind = opened.experiment.task.kind();
@@ -125,36 +125,36 @@ fn require(args: &ClassifyArgs, opened: &Opened, named: bool) -> Result<()> {
 }
 
 /// Prints the predictions for the lines of a file; the two texts of a pair are separated by a tab.
-fn of_lines(args: &ClassifyArgs, opened: &Opened, path: &Path) -> Result<()> {
+fn classify_lines(args: &ClassifyArgs, opened: &OpenedRun, path: &Path) -> Result<()> {
     let data = &opened.experiment.data;
-    let pairs = data.set().has_two_texts();
+    let pairs = data.data_set().has_two_texts();
     let rewards = opened.model.networks().reward;
-    let mut lines = inputs::Processed::of(usize::MAX);
+    let mut lines = inputs::InputCounter::of(usize::MAX);
     for (place, line) in inputs::lines(path)? {
         let one = line.and_then(|line| match (rewards, line.split_once('\t')) {
-            (Some(model), _) => rewards::of_line(model, opened, &line, args.json),
+            (Some(model), _) => rewards::show_line(model, opened, &line, args.json),
             (None, Some((text, pair))) if pairs || data.is_imported() => {
-                of_sentence(args, opened, text, Some(pair))
+                classify_text(args, opened, text, Some(pair))
             }
             (None, None) if pairs => Err(Error::usage(
                 "the run reads pairs of texts: write both with a tab between them",
             )),
-            (None, Some(_) | None) => of_sentence(args, opened, &line, None),
+            (None, Some(_) | None) => classify_text(args, opened, &line, None),
         });
-        lines.one(one, &place)?;
+        lines.record(one, &place)?;
     }
-    lines.end("lines")
+    lines.finish("lines")
 }
 
 /// Prints the prediction for one image, by the run's classes or by those that flags name.
-fn of_picture(
+fn classify_image(
     args: &ClassifyArgs,
-    opened: &Opened,
+    opened: &OpenedRun,
     named: Option<&ZeroShot>,
     file: &Path,
 ) -> Result<()> {
     let (scores, classes) = match named {
-        Some(named) => (named.scores(&pictured(opened, file)?), &named.classes),
+        Some(named) => (named.scores(&image_batch(opened, file)?), &named.classes),
         None => (image(args, opened, file)?, &opened.shape.classes),
     };
     let name = file.display().to_string();
@@ -162,22 +162,30 @@ fn of_picture(
 }
 
 /// The classes that flags name, for a run that compares images with texts.
-fn named<'a>(args: &ClassifyArgs, opened: &'a Opened) -> Result<Option<ZeroShot<'a>>> {
+fn zero_shot_classes<'a>(
+    args: &ClassifyArgs,
+    opened: &'a OpenedRun,
+) -> Result<Option<ZeroShot<'a>>> {
     let compares = opened.model.networks().image_text.is_some();
-    if compares && !args.names.are_given() {
+    if compares && !args.names.is_given() {
         return Err(Error::usage(
             "a run of image_text knows no classes: name them, each with --class",
         ));
     }
     let (classes, prompts) = (args.names.classes.clone(), &args.names.prompts);
-    let named = args.names.are_given();
+    let named = args.names.is_given();
     named
         .then(|| ZeroShot::new(opened, classes, prompts))
         .transpose()
 }
 
 /// Prints the prediction for one text, or a pair.
-fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&str>) -> Result<()> {
+fn classify_text(
+    args: &ClassifyArgs,
+    opened: &OpenedRun,
+    text: &str,
+    pair: Option<&str>,
+) -> Result<()> {
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
         return tags::show(model, opened, text, pair, args.json);
@@ -185,17 +193,21 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
     if let Some(model) = networks.reward {
         return rewards::show(model, opened, (text, pair), args.json);
     }
-    let read = || -> Result<(TextBatch, &dyn Reads)> {
-        let classifier = networks.text_classifier.map(|model| model as &dyn Reads);
-        let several = networks.multi_label.map(|model| model as &dyn Reads);
-        let regression = networks.text_regression.map(|model| model as &dyn Reads);
+    let read = || -> Result<(TextBatch, &dyn ScoresTexts)> {
+        let classifier = networks
+            .text_classifier
+            .map(|model| model as &dyn ScoresTexts);
+        let several = networks.multi_label.map(|model| model as &dyn ScoresTexts);
+        let regression = networks
+            .text_regression
+            .map(|model| model as &dyn ScoresTexts);
         let Some(model) = classifier.or(several).or(regression) else {
-            return Err(wrong(args, opened, "texts"));
+            return Err(unsupported_input(args, opened, "texts"));
         };
-        Ok((sentence(args, opened, text, pair)?, model))
+        Ok((tokenize_input(args, opened, text, pair)?, model))
     };
-    let (texts, model) = read().map_err(Error::before_running)?;
-    let scores = model.read(&texts);
+    let (texts, model) = read().map_err(Error::into_usage_error)?;
+    let scores = model.class_scores(&texts);
     if let Some(model) = networks.multi_label {
         let (names, threshold) = (&opened.shape.classes, model.threshold());
         return labels::show((text, pair), names, scores, threshold, args.top, args.json);
@@ -206,7 +218,7 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
             let number = scores.into_data().iter::<f32>().next().unwrap_or(f32::NAN);
             match args.json {
                 true => {
-                    let mut line = told_of((text, pair));
+                    let mut line = input_json((text, pair));
                     line["score"] = output::number(number);
                     output::line(line.to_string())
                 }
@@ -217,24 +229,24 @@ fn of_sentence(args: &ClassifyArgs, opened: &Opened, text: &str, pair: Option<&s
 }
 
 /// A network that predicts from one text example.
-trait Reads {
-    fn read(&self, texts: &TextBatch) -> Tensor<2>;
+trait ScoresTexts {
+    fn class_scores(&self, texts: &TextBatch) -> Tensor<2>;
 }
 
-impl Reads for TextClassification {
-    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+impl ScoresTexts for TextClassification {
+    fn class_scores(&self, texts: &TextBatch) -> Tensor<2> {
         self.scores(texts, &self.device(), &Pass::evaluation())
     }
 }
 
-impl Reads for Regression {
-    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+impl ScoresTexts for Regression {
+    fn class_scores(&self, texts: &TextBatch) -> Tensor<2> {
         self.numbers(texts, &self.device(), &Pass::evaluation())
     }
 }
 
-fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
-    if opened.experiment.data.sequence().is_some() {
+fn unsupported_input(args: &ClassifyArgs, opened: &OpenedRun, what: &str) -> Error {
+    if opened.experiment.data.sequence_image_size().is_some() {
         return Error::usage(format!(
             "{} reads images as sequences of grey values, and no texts: name files of images",
             args.run.display()
@@ -247,28 +259,28 @@ fn wrong(args: &ClassifyArgs, opened: &Opened, what: &str) -> Error {
     ))
 }
 
-fn image(args: &ClassifyArgs, opened: &Opened, file: &Path) -> Result<Tensor<2>> {
+fn image(args: &ClassifyArgs, opened: &OpenedRun, file: &Path) -> Result<Tensor<2>> {
     let networks = opened.model.networks();
     if let Some(model) = networks.text_classifier
-        && let Some(item) = sequence(opened, file)?
+        && let Some(item) = image_as_sequence(opened, file)?
     {
-        return Ok(model.read(&TextBatch::alone(item)));
+        return Ok(model.class_scores(&TextBatch::single(item)));
     }
     let Some(model) = networks.image_classifier else {
-        return Err(wrong(args, opened, "images"));
+        return Err(unsupported_input(args, opened, "images"));
     };
-    Ok(model.logits(&pictured(opened, file)?, &Pass::evaluation()))
+    Ok(model.logits(&image_batch(opened, file)?, &Pass::evaluation()))
 }
 
 /// The grey values of an image as a token sequence, if the run reads images in this way.
-fn sequence(opened: &Opened, file: &Path) -> Result<Option<TextItem>> {
+fn image_as_sequence(opened: &OpenedRun, file: &Path) -> Result<Option<TextItem>> {
     let read = opened.experiment.data.read_sequence(file);
-    read.map_err(Error::before_running)
+    read.map_err(Error::into_usage_error)
 }
 
 /// Reads an image as the run's network expects it.
-fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
-    let read = read_image(file, &opened.shape).map_err(Error::before_running)?;
+fn image_batch(opened: &OpenedRun, file: &Path) -> Result<ImageBatch> {
+    let read = read_image(file, &opened.shape).map_err(Error::into_usage_error)?;
     let ImageItem { pixels, shape, .. } = read;
     Ok(ImageBatch {
         pixels,
@@ -280,15 +292,15 @@ fn pictured(opened: &Opened, file: &Path) -> Result<ImageBatch> {
 }
 
 /// Tokenizes one text, or a pair, as the run reads it.
-fn sentence(
+fn tokenize_input(
     args: &ClassifyArgs,
-    opened: &Opened,
+    opened: &OpenedRun,
     text: &str,
     pair: Option<&str>,
 ) -> Result<TextBatch> {
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(match opened.experiment.data.sequence() {
-            Some(_) => wrong(args, opened, "texts"),
+        return Err(match opened.experiment.data.sequence_image_size() {
+            Some(_) => unsupported_input(args, opened, "texts"),
             None => Error::usage(format!(
                 "{} was trained on token numbers, not texts: it has no tokenizer that reads one",
                 args.run.display()
@@ -300,18 +312,20 @@ fn sentence(
     if let Some(pair) = pair {
         tokens += tokenizer.encode(pair)?.len();
     }
-    let marks = tokenizer.edges().map_or(0, |e| e.len(pair.is_some()));
+    let marks = tokenizer
+        .special_token_layout()
+        .map_or(0, |e| e.len(pair.is_some()));
     if tokens + marks > item.inputs.len() {
         output::note(format!(
             "{tokens} tokens are more than the {} that the model was trained on: cut short",
             item.inputs.len() - marks
         ));
     }
-    Ok(TextBatch::alone(item))
+    Ok(TextBatch::single(item))
 }
 
 /// The first fields of a JSON line: the text or the path of an image, and the second text of a pair.
-fn told_of((input, pair): (&str, Option<&str>)) -> serde_json::Value {
+fn input_json((input, pair): (&str, Option<&str>)) -> serde_json::Value {
     let mut line = serde_json::json!({ "input": input });
     if let Some(pair) = pair {
         line["pair"] = pair.into();
@@ -338,7 +352,7 @@ fn show(
             .iter()
             .map(|(n, p)| serde_json::json!({ "class": class(*n), "probability": p }))
             .collect();
-        let mut line = told_of((name, pair));
+        let mut line = input_json((name, pair));
         line["classes"] = list.into();
         return output::line(line.to_string());
     }

@@ -16,7 +16,7 @@ use crate::report::render::{html, json, sheet, terminal};
 
 /// Which runs to compare and by which metric; shared by tables and reports.
 #[derive(Args, Clone, Debug)]
-pub struct Wanted {
+pub struct ComparisonArgs {
     /// Run folders, or names of runs in `checkpoints/`; the first one's arm is the baseline. Or one sweep.
     #[arg(required = true, value_name = "SWEEP|RUN")]
     pub runs: Vec<PathBuf>,
@@ -32,12 +32,12 @@ pub struct Wanted {
     pub each: bool,
 }
 
-impl Wanted {
+impl ComparisonArgs {
     /// Reads the runs and compares them.
     ///
     /// # Errors
     /// If runs cannot be read or compared.
-    pub fn compared(&self) -> Result<Comparison> {
+    pub fn comparison(&self) -> Result<Comparison> {
         let options = Options {
             metric: self.metric.clone(),
             each: self.each,
@@ -54,7 +54,7 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: ComparisonArgs,
     /// Print one JSON object.
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
@@ -74,7 +74,7 @@ pub fn run(args: CompareArgs) -> Result<()> {
     if let Some(path) = &args.html {
         files::require_folder_of(path)?;
     }
-    let comparison = args.wanted.compared()?;
+    let comparison = args.wanted.comparison()?;
     if let Some(path) = &args.html {
         html::write(&comparison, path)?;
     }
@@ -89,7 +89,7 @@ pub fn run(args: CompareArgs) -> Result<()> {
     if let (Some(path), false) = (&args.html, args.json || args.markdown) {
         text.push_str(&format!("\npage: {}\n", path.display()));
     }
-    output::part(text)
+    output::line_part(text)
 }
 
 /// Renders table and notes as text, in ASCII unless `unicode`. If `width` is given, columns that do not fit are omitted and
@@ -104,7 +104,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
         cells.for_each(|cell| *cell = ascii(cell, self::unicode()));
     }
     let (rows, left) = match width {
-        Some(width) => sheet.fitted(&rows, width),
+        Some(width) => sheet.fit_columns(&rows, width),
         None => (rows, Vec::new()),
     };
     text.push_str(&terminal::table(&rows, width));
@@ -151,12 +151,12 @@ pub fn headline(c: &Comparison) -> String {
         1 => "1 setting differs".into(),
         n => format!("{n} settings differ"),
     };
-    let left_out = sheet::left_out(c);
+    let left_out = sheet::hidden_settings(c);
     let differ = match left_out.len() {
         0 => differ,
         n => format!(
             "{differ}, {n} of them not shown: {} (--html and --json have all)",
-            terminal::plain(&named(&left_out))
+            terminal::plain(&joined_names(&left_out))
         ),
     };
     let arms = many(c.arms.len(), "arm");
@@ -172,7 +172,7 @@ pub fn headline(c: &Comparison) -> String {
 }
 
 /// The names of keys, as many as fit into a line.
-fn named(keys: &[&str]) -> String {
+fn joined_names(keys: &[&str]) -> String {
     const NAMED: usize = 6;
     let shown = keys[..keys.len().min(NAMED)].join(", ");
     match keys.len().saturating_sub(NAMED) {

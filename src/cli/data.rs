@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 
 use super::output;
-use crate::data::Places;
+use crate::data::SearchPath;
 use crate::data::catalog::manifest::{FileEntry, Manifest};
 use crate::data::catalog::pull::{self, Event, FileStatus};
-use crate::data::catalog::search_path::PULLED;
+use crate::data::catalog::search_path::DOWNLOAD_FOLDER;
 use crate::error::{Error, Result};
 
 /// Public data sets: list them, and fetch them.
@@ -44,9 +44,9 @@ enum DataCommand {
 /// If the data set is unknown; the errors of `pull`.
 pub fn run(args: DataArgs) -> Result<()> {
     match args.command {
-        DataCommand::List => output::part(list(&Places::new(None))?),
+        DataCommand::List => output::line_part(list(&SearchPath::new(None))?),
         DataCommand::Show { name } => {
-            output::part(show(&Manifest::find(&name)?, &Places::new(None)))
+            output::line_part(show(&Manifest::find(&name)?, &SearchPath::new(None)))
         }
         DataCommand::Pull { name, from } => {
             let manifest = Manifest::find(&name)?;
@@ -56,12 +56,16 @@ pub fn run(args: DataArgs) -> Result<()> {
                     from.display()
                 )));
             }
-            fetch(&manifest, from.as_deref(), &Path::new(PULLED).join(&name))
+            fetch(
+                &manifest,
+                from.as_deref(),
+                &Path::new(DOWNLOAD_FOLDER).join(&name),
+            )
         }
     }
 }
 
-fn list(places: &Places) -> Result<String> {
+fn list(places: &SearchPath) -> Result<String> {
     let mut text = String::new();
     let all = Manifest::all()?;
     let width = all.iter().map(|m| m.name.len()).max().unwrap_or(0);
@@ -69,7 +73,7 @@ fn list(places: &Places) -> Result<String> {
         let here = manifest
             .files
             .iter()
-            .filter(|f| manifest.located(f, places.roots()).is_some())
+            .filter(|f| manifest.locate(f, places.roots()).is_some())
             .count();
         let state = match here {
             0 => "-".to_owned(),
@@ -99,7 +103,7 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn show(manifest: &Manifest, places: &Places) -> String {
+fn show(manifest: &Manifest, places: &SearchPath) -> String {
     let mut text = format!("{}: {}\n", manifest.name, manifest.title);
     for (name, value) in [
         ("format", &manifest.format),
@@ -137,7 +141,7 @@ fn show(manifest: &Manifest, places: &Places) -> String {
                 made.as_deref().unwrap_or_default()
             )),
         }
-        let here = manifest.located(file, places.roots());
+        let here = manifest.locate(file, places.roots());
         let here = here.map_or("no".to_owned(), |path| path.display().to_string());
         text.push_str(&format!("  here    {here}\n"));
     }
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_list_and_every_page_of_it() {
-        let places = Places::at(None, Vec::new(), "none".into());
+        let places = SearchPath::with_folders(None, Vec::new(), "none".into());
         let text = list(&places).unwrap();
         for manifest in Manifest::all().unwrap() {
             assert!(text.contains(&manifest.name) && text.contains(&manifest.licence));

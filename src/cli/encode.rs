@@ -1,6 +1,6 @@
 //! `formwork encode`: computes embeddings of texts or images from the hidden states of a run.
 
-use super::inputs::{InputLines, note_of_neighbours, text_of};
+use super::inputs::{InputLines, note_missing_neighbours, to_text};
 use super::output;
 use crate::data::batch::Item;
 use crate::data::images;
@@ -8,8 +8,8 @@ use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::experiment::encode::{self, Format, Pool, Request, VectorsFile};
 use crate::experiment::example;
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::files;
 use clap::{Args, ValueEnum};
 use std::path::{Path, PathBuf};
@@ -62,9 +62,9 @@ pub struct EncodeArgs {
     batch_size: Option<u32>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl From<PoolName> for Pool {
 }
 
 /// An input with its name.
-type Named = (String, Item);
+type NamedInput = (String, Item);
 
 /// Runs `formwork encode`.
 ///
@@ -102,10 +102,10 @@ pub fn run(args: EncodeArgs) -> Result<()> {
     let format = Format::of(&args.out)?;
     files::require_folder_of(&args.out)?;
     for file in &args.files {
-        files::require_other(("--out", &args.out), ("FILE", file))?;
+        files::require_distinct(("--out", &args.out), ("FILE", file))?;
     }
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    note_of_neighbours(&opened.experiment.model);
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    note_missing_neighbours(&opened.experiment.model);
     let pool = args
         .pool
         .map_or_else(|| encode::default_pooling(&opened, args.layer), Into::into);
@@ -127,7 +127,7 @@ pub fn run(args: EncodeArgs) -> Result<()> {
         width = vectors.width;
         file.add(&names[number], &vectors)
     })?;
-    file.place()?;
+    file.finish()?;
     output::line(format!(
         "{}: vectors of {width} numbers for inputs 1 to {}",
         args.out.display(),
@@ -136,21 +136,21 @@ pub fn run(args: EncodeArgs) -> Result<()> {
 }
 
 /// Reads all inputs before the first pass.
-fn inputs(args: &EncodeArgs, opened: &Opened) -> Result<Vec<Named>> {
+fn inputs(args: &EncodeArgs, opened: &OpenedRun) -> Result<Vec<NamedInput>> {
     let mut all = Vec::new();
     let mut cut = 0;
     for file in &args.files {
-        if let Some(item) = image(opened, file).map_err(Error::before_running)? {
+        if let Some(item) = image(opened, file).map_err(Error::into_usage_error)? {
             all.push((file.display().to_string(), item));
             continue;
         }
         require_texts(file)?;
-        let lines = InputLines::open(file).map_err(Error::before_running)?;
+        let lines = InputLines::open(file).map_err(Error::into_usage_error)?;
         let name = lines.name();
         for (line, number) in lines.zip(1..) {
             let at = |error: Error| fault(Path::new(&name), number, error.to_string());
-            let line = text_of(line.map_err(Error::before_running)?).map_err(at)?;
-            let (item, is_cut) = example::of_single_text(opened, &line).map_err(at)?;
+            let line = to_text(line.map_err(Error::into_usage_error)?).map_err(at)?;
+            let (item, is_cut) = example::from_single_text(opened, &line).map_err(at)?;
             cut += usize::from(is_cut);
             all.push((line, item));
         }
@@ -191,10 +191,10 @@ fn fault(file: &Path, line: usize, message: impl Into<String>) -> Error {
 }
 
 /// Reads the image in a file, for a run of images, or of sequences of grey values (which has no tokenizer).
-fn image(opened: &Opened, file: &Path) -> Result<Option<Item>> {
+fn image(opened: &OpenedRun, file: &Path) -> Result<Option<Item>> {
     let both = opened.model.networks().image_text.is_some();
     if opened.shape.image.is_some() && (!both || images::is_image(file)) {
-        return example::of_image(opened, file).map(Some);
+        return example::from_image(opened, file).map(Some);
     }
     if both && images::is_other_image(file) {
         return Err(Error::usage(format!(

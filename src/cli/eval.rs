@@ -1,20 +1,20 @@
 //! `formwork eval`: computes the metrics of a run on a split.
 
-mod given;
+mod given_data;
+mod ineffective_flags;
 mod predictions;
-mod refused;
 
 use super::class_names::ClassNames;
 use super::output;
 use crate::data::{self, Captions, Data, Texts};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::data_files::{self, OtherData};
-use crate::experiment::measure;
-use crate::experiment::open::{self, Lengths, Opened};
+use crate::experiment::data_files::{self, ChangedFiles};
+use crate::experiment::open::{self, Lengths, OpenedRun};
 use crate::experiment::predicted;
-use crate::experiment::saved::{self, Which};
+use crate::experiment::run_contents::{self, CheckpointChoice};
 use crate::experiment::temporary_keys::{self, with_keys};
+use crate::experiment::text_scores;
 use crate::experiment::zero_shot::{self, ZeroShot};
 use crate::experiment::{judge, teacher};
 use crate::generate::beam::BeamConfig;
@@ -43,9 +43,9 @@ pub struct EvalArgs {
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N. Only scores of the best one are
     /// kept.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Beam size, for runs that generate texts from texts; the experiment's when absent.
     #[arg(long, value_name = "B")]
@@ -109,19 +109,19 @@ pub fn run(args: EvalArgs) -> Result<()> {
         stride: args.stride.map(|n| n as usize),
     };
     let lengths = match args.attention_length {
-        Some(keys) => lengths.seeing(keys as usize, &args.run)?,
+        Some(keys) => lengths.for_attention_length(keys as usize, &args.run)?,
         None => lengths,
     };
-    let mut opened = open::open_at(&args.run, args.checkpoint, device, lengths)?;
+    let mut opened = open::open_with_lengths(&args.run, args.checkpoint, device, lengths)?;
     opened.experiment.decode =
         with_keys(&opened.experiment, &args.run, &sets_of(&args, false))?.decode;
-    refused::flags(&args, &opened)?;
-    if args.names.are_given() {
-        return by_names(&args, &opened);
+    ineffective_flags::require_effective(&args, &opened)?;
+    if args.names.is_given() {
+        return eval_zero_shot(&args, &opened);
     }
-    teacher::evaluated(&mut opened, &args.run)?;
-    judge::evaluated(&mut opened, &args.run)?;
-    let prepared = data_of(&args, &opened)?;
+    teacher::attach_reference(&mut opened, &args.run)?;
+    judge::attach_judge(&mut opened, &args.run)?;
+    let prepared = evaluation_data(&args, &opened)?;
     let which = match args.split {
         SplitName::Train => data::Split::Train,
         SplitName::Valid => data::Split::Valid,
@@ -132,24 +132,26 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let split = Split {
         source: prepared.source(which)?.clone(),
         bytes_per_token: *prepared.bytes_per_token.get(which),
-        carried: opened.experiment.train.carry_state,
+        carries_state: opened.experiment.train.carry_state,
         groups: opened.experiment.train.eval_groups(),
-        compared: opened.experiment.task.facts().compared_rows().is_some(),
+        contrasts_rows: opened.experiment.task.facts().compared_rows().is_some(),
     };
     split.require_rows()?;
     let batch_size = opened.experiment.train.eval_batch_size();
     let mut scores = evaluate(&opened.model, &split, batch_size)?;
     let mut lines = None;
     if let Some(texts) = prepared.pairs.get(which)
-        && let Some(written) = written(&args, &opened, texts)?
+        && let Some(written) = generated_texts(&args, &opened, texts)?
     {
         let metrics = &opened.experiment.decode.metrics;
-        let metrics = measure::compared(&written, &texts.references, metrics);
+        let metrics = text_scores::text_metrics(&written, &texts.references, metrics);
         scores.metrics.extend(metrics);
-        lines = Some(predicted::written(texts, &written));
+        lines = Some(predicted::generated_lines(texts, &written));
     }
     if let Some(captions) = prepared.captions.get(which) {
-        scores.metrics.extend(described(&args, &opened, captions)?);
+        scores
+            .metrics
+            .extend(caption_metrics(&args, &opened, captions)?);
     }
     if let Some(path) = &args.predictions {
         predictions::write(path, lines, &opened, split.source.as_ref(), batch_size)?;
@@ -159,27 +161,27 @@ pub fn run(args: EvalArgs) -> Result<()> {
     // Scores of another checkpoint, beam or data do not replace the run's own scores.
     let tried =
         args.beam.is_some() || args.other_data || !args.data.is_empty() || !args.sets.is_empty();
-    if args.checkpoint != Which::Best {
+    if args.checkpoint != CheckpointChoice::Best {
         output::note("the scores are not kept: scores.json has those of --checkpoint best alone");
     }
-    if args.checkpoint != Which::Best || tried {
+    if args.checkpoint != CheckpointChoice::Best || tried {
         return shown;
     }
     // The results have been printed; if the run folder cannot be written to, they remain valid.
-    if let Err(error) = saved::write_scores(&args.run, name, opened.step, &scores) {
+    if let Err(error) = run_contents::write_scores(&args.run, name, opened.step, &scores) {
         output::note(format!("the scores were not kept: {error}"));
     }
     shown
 }
 
 /// Computes the metrics of labelled images whose classes are named by texts.
-fn by_names(args: &EvalArgs, opened: &Opened) -> Result<()> {
+fn eval_zero_shot(args: &EvalArgs, opened: &OpenedRun) -> Result<()> {
     let [file, ..] = args.data.as_slice() else {
         return Err(Error::usage(
             "--class and --prompt are for labelled images: name them with --data, a folder with a folder for each class say",
         ));
     };
-    let (source, classes) = zero_shot::labelled(opened, &args.data, &args.names.classes)?;
+    let (source, classes) = zero_shot::labelled_images(opened, &args.data, &args.names.classes)?;
     let zero_shot = ZeroShot::new(opened, classes, &args.names.prompts)?;
     let batch_size = opened.experiment.train.eval_batch_size();
     let scores = zero_shot.evaluate(&source, batch_size)?;
@@ -203,13 +205,13 @@ fn name(args: &EvalArgs, split: data::Split, lengths: Lengths) -> String {
 }
 
 /// The run's data from its current location, or that in the files of `--data`.
-fn data_of(args: &EvalArgs, opened: &Opened) -> Result<Data> {
+fn evaluation_data(args: &EvalArgs, opened: &OpenedRun) -> Result<Data> {
     if !args.data.is_empty() {
-        return given::data(args, opened);
+        return given_data::data(args, opened);
     }
     let notice = |text: &str| output::note(text);
-    let other = OtherData::of_flag(args.other_data);
-    data_files::assembled(&args.run, opened, other, notice, Ok)
+    let other = ChangedFiles::of_flag(args.other_data);
+    data_files::read_run_data(&args.run, opened, other, notice, Ok)
 }
 
 /// The `--set` arguments of `[data]`, or the others.
@@ -223,7 +225,11 @@ fn sets_of(args: &EvalArgs, data: bool) -> Vec<String> {
 
 /// The texts that the model generates from a split's sources; `None` if it generates none, or if neither metrics nor
 /// predictions need them.
-fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec<String>>> {
+fn generated_texts(
+    args: &EvalArgs,
+    opened: &OpenedRun,
+    texts: &Texts,
+) -> Result<Option<Vec<String>>> {
     let config = &opened.experiment.decode;
     let longest = opened.shape.context;
     let translator = Translator::new(&opened.model, &opened.tokenizers, config, longest);
@@ -231,27 +237,27 @@ fn written(args: &EvalArgs, opened: &Opened, texts: &Texts) -> Result<Option<Vec
     let Some(translator) = translator.filter(|_| asked && !texts.is_empty()) else {
         return Ok(None);
     };
-    let search = searched(args, &config.search);
-    let (written, reached) = measure::written(&translator, &texts.sources, &search)?;
-    let told = measure::limits_told(&reached, written.len(), &search);
+    let search = search_config(args, &config.search);
+    let (written, reached) = text_scores::generate_texts(&translator, &texts.sources, &search)?;
+    let told = text_scores::limit_messages(&reached, written.len(), &search);
     told.iter().for_each(output::note);
     Ok(Some(written))
 }
 
 /// Metrics of the texts that the model generates for a split's images or recordings.
-fn described(
+fn caption_metrics(
     args: &EvalArgs,
-    opened: &Opened,
+    opened: &OpenedRun,
     captions: &Captions,
 ) -> Result<BTreeMap<String, f64>> {
     let config = &opened.experiment.decode;
     let context = opened.shape.context;
     let describer = Describer::new(&opened.model, &opened.tokenizers, config, context)?;
     match describer {
-        Some(describer) => measure::described(
+        Some(describer) => text_scores::score_captions(
             &describer,
             captions,
-            &searched(args, &config.search),
+            &search_config(args, &config.search),
             &config.metrics,
         ),
         None => Ok(BTreeMap::new()),
@@ -259,7 +265,7 @@ fn described(
 }
 
 /// The run's search settings, with the beam size of the flag.
-fn searched(args: &EvalArgs, search: &BeamConfig) -> BeamConfig {
+fn search_config(args: &EvalArgs, search: &BeamConfig) -> BeamConfig {
     BeamConfig {
         beam: args.beam.unwrap_or(search.beam),
         n_best: 1,
@@ -278,12 +284,15 @@ fn show(
         let mut object = serde_json::Map::new();
         object.insert("run".into(), args.run.display().to_string().into());
         object.insert("split".into(), split.into());
-        object.extend(saved::scores_json(step, scores));
+        object.extend(run_contents::scores_json(step, scores));
         if let Some(confusion) = scores.confusion.as_ref().filter(|_| args.confusion) {
             let n = confusion.names().len();
             let row = |truth| -> Vec<u64> { (0..n).map(|p| confusion.count(truth, p)).collect() };
             let rows: Vec<Vec<u64>> = (0..n).map(row).collect();
-            object.insert("classes".into(), confusion.named(classes).names().into());
+            object.insert(
+                "classes".into(),
+                confusion.with_names(classes).names().into(),
+            );
             object.insert("confusion".into(), serde_json::json!(rows));
         }
         return output::line(serde_json::Value::Object(object).to_string());
@@ -293,7 +302,7 @@ fn show(
         output::line(format!("{metric} {}", number(*value)))?;
     }
     match scores.confusion.as_ref().filter(|_| args.confusion) {
-        Some(confusion) => output::line(confusion.named(classes).to_string()),
+        Some(confusion) => output::line(confusion.with_names(classes).to_string()),
         None => Ok(()),
     }
 }

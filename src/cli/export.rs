@@ -2,8 +2,8 @@
 
 use super::output;
 use crate::error::Result;
-use crate::experiment::export::{self, Part};
-use crate::experiment::saved::Which;
+use crate::experiment::export::{self, WeightSelection};
+use crate::experiment::run_contents::CheckpointChoice;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -26,7 +26,7 @@ pub struct ExportArgs {
     base: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
 }
 
 /// Runs `formwork export`.
@@ -49,8 +49,8 @@ pub fn run(args: ExportArgs) -> Result<()> {
         ));
     }
     let part = match args.base {
-        true => Part::Base,
-        false => Part::Whole,
+        true => WeightSelection::Base,
+        false => WeightSelection::Merged,
     };
     let exported = export::export(run, which, folder, family, part)?;
     for note in &exported.notes {

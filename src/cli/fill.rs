@@ -7,12 +7,12 @@ use super::{inputs, output};
 use crate::data::batch::TextBatch;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
-use crate::experiment::saved::Which;
+use crate::experiment::open::OpenedRun;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::model::encoder::EncoderInput;
 use crate::nn::pass::Pass;
 use crate::task::ReplacedToken;
-use crate::tokenizer::{Tokenizer, WRITTEN_MASK};
+use crate::tokenizer::{Tokenizer, USER_MASK};
 use burn::tensor::{Tensor, TensorData, activation};
 use clap::Args;
 use std::ops::Range;
@@ -39,14 +39,14 @@ pub struct FillArgs {
     json: bool,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
 /// Default number of candidates shown for a mask.
-const SHOWN: usize = 5;
+const DEFAULT_TOP: usize = 5;
 
 /// A candidate for a mask, or a token of a text.
 struct Candidate {
@@ -83,26 +83,29 @@ pub fn run(args: FillArgs) -> Result<()> {
     if args.top == Some(0) {
         return Err(Error::usage("--top 0 shows nothing; give at least 1"));
     }
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     require(&args, &opened)?;
     if let Some(text) = &args.text {
-        of_text(&args, &opened, text)?;
+        fill_text(&args, &opened, text)?;
     }
     let Some(path) = &args.input else {
         return Ok(());
     };
-    let mut lines = inputs::Processed::of(usize::MAX);
+    let mut lines = inputs::InputCounter::of(usize::MAX);
     for (place, line) in inputs::lines(path)? {
-        lines.one(line.and_then(|text| of_text(&args, &opened, &text)), &place)?;
+        lines.record(
+            line.and_then(|text| fill_text(&args, &opened, &text)),
+            &place,
+        )?;
     }
-    lines.end("lines")
+    lines.finish("lines")
 }
 
 /// Returns an error for a run that predicts nothing about masked texts, and for a flag without effect.
-fn require(args: &FillArgs, opened: &Opened) -> Result<()> {
+fn require(args: &FillArgs, opened: &OpenedRun) -> Result<()> {
     let networks = opened.model.networks();
     match (networks.replaced_token, networks.masked_lm, args.top) {
-        (None, None, _) if networks.permuted_lm.is_none() => Err(wrong(args, opened)),
+        (None, None, _) if networks.permuted_lm.is_none() => Err(unsupported_run(args, opened)),
         (Some(_), _, Some(top)) => Err(Error::usage(format!(
             "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
         ))),
@@ -110,7 +113,7 @@ fn require(args: &FillArgs, opened: &Opened) -> Result<()> {
     }
 }
 
-fn wrong(args: &FillArgs, opened: &Opened) -> Error {
+fn unsupported_run(args: &FillArgs, opened: &OpenedRun) -> Error {
     Error::usage(format!(
         "{} was trained for {}, which guesses no masked tokens",
         args.run.display(),
@@ -119,17 +122,17 @@ fn wrong(args: &FillArgs, opened: &Opened) -> Error {
 }
 
 /// Prints the predictions for one text; for a line of a file, prints the line first.
-fn of_text(args: &FillArgs, opened: &Opened, text: &str) -> Result<()> {
+fn fill_text(args: &FillArgs, opened: &OpenedRun, text: &str) -> Result<()> {
     let begun = || match args.input.is_some() && !args.json {
         true => output::line(text),
         false => Ok(()),
     };
     if let Some(model) = opened.model.networks().replaced_token {
-        let told = told(opened, model, text).map_err(Error::before_running)?;
+        let told = replaced_probabilities(opened, model, text).map_err(Error::into_usage_error)?;
         begun()?;
-        return show_told(args, text, &told);
+        return show_replaced(args, text, &told);
     }
-    let found = candidates(args, opened, text).map_err(Error::before_running)?;
+    let found = candidates(args, opened, text).map_err(Error::into_usage_error)?;
     begun()?;
     show(args, text, &found)
 }
@@ -153,22 +156,22 @@ fn show(args: &FillArgs, text: &str, found: &[Vec<Candidate>]) -> Result<()> {
     Ok(())
 }
 
-fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Candidate>>> {
+fn candidates(args: &FillArgs, opened: &OpenedRun, text: &str) -> Result<Vec<Vec<Candidate>>> {
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(wrong(args, opened));
+        return Err(unsupported_run(args, opened));
     };
     let Some(mask) = tokenizer.mask() else {
         return Err(Error::usage("the run's tokenizer has no mask token"));
     };
-    let (ids, own) = framed(text, tokenizer)?;
-    let edges = tokenizer.edges();
+    let (ids, own) = encode_with_frame(text, tokenizer)?;
+    let edges = tokenizer.special_token_layout();
     let places: Vec<i32> = (0..ids.len())
         .filter(|i| ids[*i] == mask as i32)
         .map(|i| i as i32)
         .collect();
     if places.is_empty() {
         return Err(Error::usage(format!(
-            "the text has no mask: write {WRITTEN_MASK} where a token is to be guessed"
+            "the text has no mask: write {USER_MASK} where a token is to be guessed"
         )));
     }
     require_short(&ids, opened)?;
@@ -185,19 +188,19 @@ fn candidates(args: &FillArgs, opened: &Opened, text: &str) -> Result<Vec<Vec<Ca
             model.scores_at(&texts, &places, &device)
         }
         (None, Some(model)) => model.scores_at(&texts, &places),
-        (None, None) => return Err(wrong(args, opened)),
+        (None, None) => return Err(unsupported_run(args, opened)),
     };
     let scores = activation::softmax(scores, 1);
     let [_, vocab] = scores.dims();
     let scores: Vec<f32> = scores.into_data().iter::<f32>().collect();
     Ok(scores
         .chunks(vocab)
-        .map(|row| best(row, args.top.unwrap_or(SHOWN), tokenizer))
+        .map(|row| top_candidates(row, args.top.unwrap_or(DEFAULT_TOP), tokenizer))
         .collect())
 }
 
 /// Returns an error if a text is longer than those that the model was trained on.
-fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
+fn require_short(ids: &[i32], opened: &OpenedRun) -> Result<()> {
     let longest = opened.shape.context;
     match ids.len() > longest {
         true => Err(Error::usage(format!(
@@ -209,11 +212,15 @@ fn require_short(ids: &[i32], opened: &Opened) -> Result<()> {
 }
 
 /// The probability that each token of the text was replaced; excludes the special tokens that the tokenizer adds.
-fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candidate>> {
+fn replaced_probabilities(
+    opened: &OpenedRun,
+    model: &ReplacedToken,
+    text: &str,
+) -> Result<Vec<Candidate>> {
     let tokenizer = opened.tokenizers.text.as_ref();
     let tokenizer =
         tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: it reads no texts"))?;
-    let (ids, own) = framed(text, tokenizer)?;
+    let (ids, own) = encode_with_frame(text, tokenizer)?;
     require_short(&ids, opened)?;
     let device = model.device();
     let data = TensorData::new(ids.clone(), [1, ids.len()]);
@@ -231,7 +238,7 @@ fn told(opened: &Opened, model: &ReplacedToken, text: &str) -> Result<Vec<Candid
     Ok(of_text.collect())
 }
 
-fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
+fn show_replaced(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
     if args.json {
         let tokens = told.iter().map(|c| c.json("replaced"));
         let tokens: Vec<serde_json::Value> = tokens.collect();
@@ -245,10 +252,10 @@ fn show_told(args: &FillArgs, text: &str, told: &[Candidate]) -> Result<()> {
 }
 
 /// The ids of a text with the special tokens that the tokenizer adds, and the range of the text's own ids.
-fn framed(text: &str, tokenizer: &Tokenizer) -> Result<(Vec<i32>, Range<usize>)> {
+fn encode_with_frame(text: &str, tokenizer: &Tokenizer) -> Result<(Vec<i32>, Range<usize>)> {
     let ids = tokenizer.encode(&tokenizer.with_masks(text))?;
     let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-    let edges = tokenizer.edges();
+    let edges = tokenizer.special_token_layout();
     let before = edges.as_ref().map_or(0, |edges| edges.before().len());
     let own = before..before + ids.len();
     Ok(match edges {
@@ -257,7 +264,7 @@ fn framed(text: &str, tokenizer: &Tokenizer) -> Result<(Vec<i32>, Range<usize>)>
     })
 }
 
-fn best(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
+fn top_candidates(row: &[f32], top: usize, tokenizer: &Tokenizer) -> Vec<Candidate> {
     let mut order: Vec<usize> = (0..row.len()).collect();
     order.sort_by(|a, b| row[*b].total_cmp(&row[*a]).then(a.cmp(b)));
     order

@@ -51,8 +51,8 @@ pub(super) fn with_negative_numbers(command: Command) -> Command {
 
 /// Rust's messages about texts that are not numbers of the expected type, and the messages for users.
 const NUMBERS: [(&str, &str); 5] = [
-    ("invalid digit found in string", WHOLE),
-    ("cannot parse integer from empty string", WHOLE),
+    ("invalid digit found in string", WHOLE_NUMBER),
+    ("cannot parse integer from empty string", WHOLE_NUMBER),
     ("number too large to fit in target type", "it is too large"),
     ("invalid float literal", "it must be a number"),
     (
@@ -61,10 +61,10 @@ const NUMBERS: [(&str, &str); 5] = [
     ),
 ];
 
-const WHOLE: &str = "it must be a whole number";
+const WHOLE_NUMBER: &str = "it must be a whole number";
 
 /// Returns the message about a number in plain words; none for other errors.
-pub(super) fn of_number(error: &Error) -> Option<String> {
+pub(super) fn number_message(error: &Error) -> Option<String> {
     if error.kind() != ErrorKind::ValueValidation {
         return None;
     }
@@ -72,7 +72,7 @@ pub(super) fn of_number(error: &Error) -> Option<String> {
     let (rust, plain) = NUMBERS.into_iter().find(|(rust, _)| text.contains(rust))?;
     let given = error.get(ContextKind::InvalidValue)?.to_string();
     let is_negative = given.parse::<i64>().is_ok_and(|number| number < 0);
-    let plain = match is_negative && plain == WHOLE {
+    let plain = match is_negative && plain == WHOLE_NUMBER {
         true => format!("{plain}, 0 or more"),
         false => plain.to_string(),
     };

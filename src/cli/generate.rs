@@ -5,9 +5,9 @@
 
 mod batches;
 mod beams;
-mod begun;
 mod best_of;
 mod flags;
+mod prompt_prefix;
 pub(super) mod text;
 
 use super::sampling::SamplingArgs;
@@ -15,15 +15,15 @@ use super::{inputs, output};
 use crate::data::Database;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::data_files::{self, OtherData};
-use crate::experiment::open::{self, Opened};
-use crate::experiment::saved::Which;
+use crate::experiment::data_files::{self, ChangedFiles};
+use crate::experiment::open::{self, OpenedRun};
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::generate::SamplingConfig;
-use crate::nn::linear::stored_for_decoding;
-use crate::nn::neighbours::Retrieves;
+use crate::nn::linear::repacked_for_decoding;
+use crate::nn::neighbours::Retriever;
 use crate::rng;
 use crate::tokenizer::Tokenizer;
-use batches::{Continues, batches};
+use batches::{Continuations, batches};
 use beams::BeamArgs;
 use best_of::{BestOf, BestOfArgs};
 use clap::Args;
@@ -32,7 +32,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
-use text::{Shown, Text};
+use text::{Text, TextPrinter};
 
 /// `formwork generate`.
 #[derive(Debug, Args)]
@@ -75,9 +75,9 @@ pub struct GenerateArgs {
     seed: u64,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -88,17 +88,17 @@ pub struct GenerateArgs {
 pub fn run(args: GenerateArgs) -> Result<()> {
     check(&args)?;
     beams::check(&args)?;
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let decode = &opened.experiment.decode;
     let search = beams::search(&args, decode.beam_search.as_ref())?;
     let config = args.sampling.settings(&decode.sampling)?;
-    let judged = best_of::judged(&args, config.temperature)?;
+    let judged = best_of::open_best_of(&args, config.temperature)?;
     let Some(tokenizer) = &opened.tokenizers.text else {
         return Err(without_texts(&args, &opened));
     };
-    let begin = begun::tokens(&opened.experiment.data, tokenizer);
+    let begin = prompt_prefix::begin_tokens(&opened.experiment.data, tokenizer);
     let database = database(&args, &opened)?;
-    let model = stored_for_decoding(opened.model);
+    let model = repacked_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which continues no text",
@@ -106,28 +106,28 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             opened.experiment.task.kind()
         )));
     };
-    let mut lines = inputs::Processed::of(usize::MAX);
-    let prompts = readable(&args, (tokenizer, &begin[..]), &config, &mut lines)?;
+    let mut lines = inputs::InputCounter::of(usize::MAX);
+    let prompts = tokenize_prompts(&args, (tokenizer, &begin[..]), &config, &mut lines)?;
     let ends = match config.end.as_slice() {
         [] => tokenizer.end_of_text().into_iter().collect(),
         ends => ends.to_vec(),
     };
     let began = Instant::now();
-    let stops: Vec<String> = args.stop.iter().map(|stop| unescaped(stop)).collect();
+    let stops: Vec<String> = args.stop.iter().map(|stop| unescape(stop)).collect();
     // A beam search starts with one row, and returns as many texts as requested.
     let (rows, each, width) = match (&search, &judged) {
         (Some(search), _) => (1, search.n_best, search.beam),
         (None, Some(judged)) => (judged.count, 1, judged.count),
         (None, None) => (args.samples, args.samples, args.samples),
     };
-    let shown = Shown {
-        of: lines.count() * each,
+    let shown = TextPrinter {
+        total: lines.count() * each,
         json: args.json,
     };
-    let continues = Continues {
+    let continues = Continuations {
         decoder,
         context: opened.shape.context,
-        retriever: database.as_deref().map(|found| found as &dyn Retrieves),
+        retriever: database.as_deref().map(|found| found as &dyn Retriever),
         tokenizer,
         ends: &ends,
         stops: &stops,
@@ -136,21 +136,21 @@ pub fn run(args: GenerateArgs) -> Result<()> {
         rows,
         each,
     };
-    let most = args.batch_size.unwrap_or(batches::USUAL) / width.max(1);
-    let generated = continue_all(&continues, &prompts, most, &shown, judged.as_ref())?;
+    let most = args.batch_size.unwrap_or(batches::DEFAULT_ROWS) / width.max(1);
+    let generated = continue_prompts(&continues, &prompts, most, &shown, judged.as_ref())?;
     let speed = generated as f64 / began.elapsed().as_secs_f64();
-    let tokens = output::many(generated, "token");
+    let tokens = output::count_of(generated, "token");
     output::note(format!("{tokens}, {speed:.0} tokens/s"));
-    lines.end("lines")
+    lines.finish("lines")
 }
 
 /// Continues prompts, up to `most` of equal length at a time, and shows their texts in the order of the prompts. Returns the
 /// total number of generated tokens.
-fn continue_all(
-    continues: &Continues,
+fn continue_prompts(
+    continues: &Continuations,
     prompts: &[Prompt],
     most: usize,
-    shown: &Shown,
+    shown: &TextPrinter,
     judged: Option<&BestOf>,
 ) -> Result<usize> {
     let lengths: Vec<usize> = prompts.iter().map(|prompt| prompt.tokens.len()).collect();
@@ -159,10 +159,10 @@ fn continue_all(
     let mut done: BTreeMap<usize, Vec<Text>> = BTreeMap::new();
     for places in batches(&lengths, most) {
         let some: Vec<&Prompt> = places.iter().map(|place| &prompts[*place]).collect();
-        shown.begins(&some[0].text)?;
+        shown.begin(&some[0].text)?;
         let texts = continues.texts(&some, |new| match judged {
             Some(_) => Ok(()),
-            None => shown.grows(new),
+            None => shown.append(new),
         })?;
         let counts = texts.iter().flatten().map(|text| text.tokens);
         generated += counts.sum::<usize>();
@@ -172,13 +172,15 @@ fn continue_all(
             next += 1;
             if let Some(judged) = judged {
                 texts = Vec::from_iter(judged.best(&prompt.text, texts)?);
-                texts.iter().try_for_each(|text| shown.grows(&text.whole))?;
+                texts
+                    .iter()
+                    .try_for_each(|text| shown.append(&text.whole))?;
             }
             for (sample, text) in texts.iter_mut().enumerate() {
                 let rest = text.finish();
-                shown.grows(&rest)?;
+                shown.append(&rest)?;
                 let number = prompt.number * continues.each + sample;
-                shown.ends(&prompt.text, number, sample, text)?;
+                shown.finish_text(&prompt.text, number, sample, text)?;
             }
         }
     }
@@ -186,9 +188,9 @@ fn continue_all(
 }
 
 /// The error for a run that generates no texts.
-fn without_texts(args: &GenerateArgs, opened: &Opened) -> Error {
+fn without_texts(args: &GenerateArgs, opened: &OpenedRun) -> Error {
     let (run, experiment) = (args.run.display(), &opened.experiment);
-    if opened.shape.image.is_none() && experiment.data.sequence().is_none() {
+    if opened.shape.image.is_none() && experiment.data.sequence_image_size().is_none() {
         return Error::usage(format!(
             "{run} was trained on token numbers, not text: there is nothing to write out"
         ));
@@ -214,28 +216,29 @@ struct Prompt {
 ///
 /// # Errors
 /// If a prompt given by a flag cannot be continued.
-fn readable(
+fn tokenize_prompts(
     args: &GenerateArgs,
     reads: (&Tokenizer, &[u32]),
     config: &SamplingConfig,
-    lines: &mut inputs::Processed,
+    lines: &mut inputs::InputCounter,
 ) -> Result<Vec<Prompt>> {
     let mut readable = Vec::new();
     let mut equal: HashMap<Vec<u32>, u64> = HashMap::new();
     for (number, (place, prompt)) in prompts(args)?.into_iter().enumerate() {
-        let read = prompt.and_then(|text| Ok((begun::prompt(&text, reads, config)?, text)));
+        let read =
+            prompt.and_then(|text| Ok((prompt_prefix::prompt_tokens(&text, reads, config)?, text)));
         let (tokens, text) = match read {
             Ok(read) => read,
             Err(error) if args.input.is_some() => {
-                lines.one(Err(error), &place)?;
+                lines.record(Err(error), &place)?;
                 continue;
             }
             Err(error) if place.is_empty() => return Err(Error::usage(error.to_string())),
             Err(error) => return Err(Error::usage(format!("{place}: {error}"))),
         };
-        lines.one(Ok(()), &place)?;
+        lines.record(Ok(()), &place)?;
         let before = equal.entry(tokens.clone()).or_default();
-        let seed = seed_behind(args.seed, *before);
+        let seed = seed_of_repeat(args.seed, *before);
         *before += 1;
         readable.push(Prompt {
             number,
@@ -248,7 +251,7 @@ fn readable(
 }
 
 /// The sampling seed of a prompt that is preceded by `equal` equal prompts.
-fn seed_behind(seed: u64, equal: u64) -> u64 {
+fn seed_of_repeat(seed: u64, equal: u64) -> u64 {
     match equal {
         0 => seed,
         equal => rng::mix(rng::mix(equal) ^ seed),
@@ -259,7 +262,7 @@ fn seed_behind(seed: u64, equal: u64) -> u64 {
 ///
 /// # Errors
 /// If data files do not exist or their content changed; if the flag has no effect.
-fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>>> {
+fn database(args: &GenerateArgs, opened: &OpenedRun) -> Result<Option<Arc<Database>>> {
     let reads = opened.experiment.model.retrieval().is_some();
     if args.without_retrieval && !reads {
         return Err(Error::usage(
@@ -270,7 +273,7 @@ fn database(args: &GenerateArgs, opened: &Opened) -> Result<Option<Arc<Database>
         return Ok(None);
     }
     let notice = |text: &str| output::note(text);
-    let data = data_files::assembled(&args.run, opened, OtherData::REFUSED, notice, Ok)?;
+    let data = data_files::read_run_data(&args.run, opened, ChangedFiles::REFUSED, notice, Ok)?;
     Ok(data.database)
 }
 
@@ -279,7 +282,7 @@ fn prompts(args: &GenerateArgs) -> Result<Vec<(String, Result<String>)>> {
     if let Some(path) = &args.input {
         let lines = inputs::lines(path)?.into_iter();
         return Ok(lines
-            .map(|(place, line)| (place, line.map(|line| unescaped(&line))))
+            .map(|(place, line)| (place, line.map(|line| unescape(&line))))
             .collect());
     }
     let place = |number: usize| match args.prompt.len() {
@@ -288,12 +291,12 @@ fn prompts(args: &GenerateArgs) -> Result<Vec<(String, Result<String>)>> {
     };
     let all = args.prompt.iter().enumerate();
     Ok(all
-        .map(|(number, prompt)| (place(number), Ok(unescaped(prompt))))
+        .map(|(number, prompt)| (place(number), Ok(unescape(prompt))))
         .collect())
 }
 
 /// Unescapes a text of the command line: `\n` is a line break, `\\` a backslash.
-fn unescaped(text: &str) -> String {
+fn unescape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
     while let Some(c) = rest.next() {
@@ -312,11 +315,11 @@ fn unescaped(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::unescaped;
+    use super::unescape;
 
     #[test]
     fn line_breaks_and_backslashes_can_both_be_written() {
-        assert_eq!(unescaped("a\\nb"), "a\nb");
-        assert_eq!(unescaped("\\\\nabla \\x\\"), "\\nabla \\x\\");
+        assert_eq!(unescape("a\\nb"), "a\nb");
+        assert_eq!(unescape("\\\\nabla \\x\\"), "\\nabla \\x\\");
     }
 }

@@ -2,7 +2,7 @@
 
 use super::output;
 use crate::error::{Error, Result, printable};
-use crate::experiment::import::{self, Imported};
+use crate::experiment::import::{self, ImportReport};
 use crate::experiment::parity;
 use crate::files::PartialFolder;
 use crate::interop::weights::header;
@@ -51,13 +51,13 @@ pub fn run(args: ImportArgs) -> Result<()> {
     }
     if let Some(file) = &args.reference {
         // A damaged file is reported before a run is created.
-        header(file).map_err(Error::before_running)?;
+        header(file).map_err(Error::into_usage_error)?;
     }
     let made = match &args.python {
-        Some(python) => Some(parity::reference_by(python, &args.folder)?),
+        Some(python) => Some(parity::compute_reference(python, &args.folder)?),
         None => None,
     };
-    let result = imported(&args, made.as_ref().map(|(_, file)| file.as_path()));
+    let result = import_run(&args, made.as_ref().map(|(_, file)| file.as_path()));
     if let Some((folder, _)) = made {
         // The report has been printed; a leftover file in the temporary folder does no harm.
         let _ = std::fs::remove_dir_all(folder);
@@ -92,14 +92,14 @@ fn require_folder(folder: &Path) -> Result<()> {
 
 /// Creates the run, and compares it with the given or computed reference. The run is moved to its path once complete, so
 /// nothing remains of a process that is killed or of a model that differs from its reference.
-fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
+fn import_run(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
     if run_dir::is_run(&args.run) {
         return Err(Error::usage(format!(
             "{} holds a run already; import into another folder",
             args.run.display()
         )));
     }
-    let part = PartialFolder::beside(&args.run)?;
+    let part = PartialFolder::create_for(&args.run)?;
     let imported = import::import(
         &args.folder,
         part.path(),
@@ -112,19 +112,19 @@ fn imported(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
         return show(args, &imported);
     };
     show(args, &imported)?;
-    compared(args, part.path(), file)?;
+    compare_outputs(args, part.path(), file)?;
     part.place(run_dir::RESOLVED)
 }
 
 /// The skipped tensors worth reporting: without the batch counters that PyTorch keeps in each batch norm, which no class
 /// computes with.
-fn told(passed_over: &[String]) -> Vec<String> {
+fn tensors_to_report(passed_over: &[String]) -> Vec<String> {
     let counter = |name: &&String| !name.ends_with(".num_batches_tracked");
     passed_over.iter().filter(counter).cloned().collect()
 }
 
 /// Prints what was imported, and what could not be expressed.
-fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
+fn show(args: &ImportArgs, imported: &ImportReport) -> Result<()> {
     for (what, names) in [
         (
             "keys of config.json without an effect on the model",
@@ -132,7 +132,7 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
         ),
         (
             "tensors that are no parameters of the model",
-            &told(&imported.skipped_tensors),
+            &tensors_to_report(&imported.skipped_tensors),
         ),
         ("settings without a place here", &imported.unsupported),
     ] {
@@ -159,12 +159,16 @@ fn show(args: &ImportArgs, imported: &Imported) -> Result<()> {
 }
 
 /// Prints the distance of each output from the expected one.
-fn compared(args: &ImportArgs, run: &Path, file: &Path) -> Result<()> {
+fn compare_outputs(args: &ImportArgs, run: &Path, file: &Path) -> Result<()> {
     let report = parity::parity(run, file)?;
     for output in &report {
         output::line(format!(
             "{}: at most {:.1e}, on average {:.1e} from the reference, of {} numbers up to {:.3}",
-            output.name, output.most, output.mean, output.compared, output.largest
+            output.name,
+            output.max_difference,
+            output.mean_difference,
+            output.compared,
+            output.max_expected
         ))?;
     }
     let far = report.iter().filter(|output| !output.is_near());

@@ -1,13 +1,13 @@
 //! `formwork infer`: runs a model as a function from one safetensors file to another.
 
-use super::inputs::note_of_neighbours;
+use super::inputs::note_missing_neighbours;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::infer::{self, GRADIENT, Outputs, Request};
-use crate::experiment::saved::Which;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::files;
 use crate::model::ModelConfig;
-use crate::nn::record::Keep;
+use crate::nn::record::RecordSelection;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -76,7 +76,7 @@ pub struct InferArgs {
     batch_size: Option<u32>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
     #[arg(long, value_name = "DEVICE")]
     device: Option<String>,
@@ -87,24 +87,24 @@ pub struct InferArgs {
 /// # Errors
 /// If the run cannot be opened, its model cannot read the inputs, or outputs cannot be written.
 pub fn run(args: InferArgs) -> Result<()> {
-    files::require_other(("--outputs", &args.outputs), ("--inputs", &args.inputs))?;
+    files::require_distinct(("--outputs", &args.outputs), ("--inputs", &args.inputs))?;
     files::require_folder_of(&args.outputs)?;
     let device = args.device.as_deref();
     let opened = match args.gradients {
-        true => super::opened::open_tracked(&args.run, args.checkpoint, device)?,
-        false => super::opened::open(&args.run, args.checkpoint, device)?,
+        true => super::open_run::open_tracked(&args.run, args.checkpoint, device)?,
+        false => super::open_run::open(&args.run, args.checkpoint, device)?,
     };
     let model = &opened.experiment.model;
-    if let (true, Some(why)) = (args.attentions, model.without_weights()) {
+    if let (true, Some(why)) = (args.attentions, model.no_weights_reason()) {
         return Err(Error::usage(format!(
             "--attentions: the model (kind = \"{}\") {why}; leave it out",
             model.kind()
         )));
     }
     if args.attentions {
-        note_of_unwritten(model);
+        note_missing_attentions(model);
     }
-    note_of_neighbours(model);
+    note_missing_neighbours(model);
     let inputs = infer::inputs(&opened, &args.inputs, None)?;
     let (tokens, trained) = (inputs.tokens(), opened.shape.context);
     if tokens > trained {
@@ -113,10 +113,10 @@ pub fn run(args: InferArgs) -> Result<()> {
         ));
     }
     let request = Request {
-        keep: Keep {
+        keep: RecordSelection {
             hidden_states: args.hidden_states,
             attentions: args.attentions,
-            ..Keep::default()
+            ..RecordSelection::default()
         },
         gradients: args.gradients,
         batch_size: args
@@ -137,14 +137,14 @@ pub fn run(args: InferArgs) -> Result<()> {
     if gradients > 0 {
         lines.push(format!("{GRADIENT}* of {gradients} parameters"));
     }
-    outputs.place()?;
+    outputs.finish()?;
     lines.into_iter().try_for_each(output::line)
 }
 
 /// Notes networks within a model that have no attention weights to write, if the other network has some.
-fn note_of_unwritten(model: &ModelConfig) {
+fn note_missing_attentions(model: &ModelConfig) {
     for (key, network) in model.parts().into_iter().flatten() {
-        if let Some(why) = network.without_weights() {
+        if let Some(why) = network.no_weights_reason() {
             output::note(format!(
                 "--attentions: [model.{key}] (kind = \"{}\") {why}: the other network's weights alone are written",
                 network.kind()

@@ -1,7 +1,7 @@
 //! Several inputs of one command: failures are reported, and the command continues with the other inputs.
 
 use super::output;
-use crate::data::files::found;
+use crate::data::files::discovery;
 use crate::data::files::packed::Unpacked;
 use crate::data::images::is_image;
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 ///
 /// # Errors
 /// If a folder cannot be read or holds no image.
-pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
+pub(super) fn image_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {
         if !path.is_dir() {
@@ -22,7 +22,7 @@ pub(super) fn pictures(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
             continue;
         }
         let before = all.len();
-        let inside = found::below(path).map_err(Error::before_running)?;
+        let inside = discovery::files_below(path).map_err(Error::into_usage_error)?;
         all.extend(inside.into_iter().filter(|file| is_image(file)));
         if all.len() == before {
             return Err(Error::usage(format!(
@@ -57,8 +57,8 @@ impl InputLines {
         let (stream, path): (Box<dyn BufRead>, _) = match path == Path::new(STDIN) {
             true => (Box::new(BufReader::new(std::io::stdin())), None),
             false => {
-                files::require_ordinary(path)?;
-                let file = Unpacked::open(path).map_err(Error::before_running)?;
+                files::require_regular(path)?;
+                let file = Unpacked::open(path).map_err(Error::into_usage_error)?;
                 (Box::new(BufReader::new(file)), Some(path.to_path_buf()))
             }
         };
@@ -99,7 +99,7 @@ impl Iterator for InputLines {
             line.drain(..BYTE_ORDER.len());
         }
         if !self.begun
-            && let Err(wide) = files::require_narrow(self.name(), &line)
+            && let Err(wide) = files::refuse_utf16(self.name(), &line)
         {
             return Some(Err(wide));
         }
@@ -112,7 +112,7 @@ impl Iterator for InputLines {
 ///
 /// # Errors
 /// If it is not UTF-8.
-pub(super) fn text_of(line: Vec<u8>) -> Result<String> {
+pub(super) fn to_text(line: Vec<u8>) -> Result<String> {
     String::from_utf8(line).map_err(|_| Error::usage("the line is not UTF-8; convert it"))
 }
 
@@ -126,8 +126,8 @@ pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
     let name = lines.name();
     let mut all = Vec::new();
     for (line, number) in lines.zip(1..) {
-        let line = line.map_err(Error::before_running)?;
-        all.push((format!("{name}:{number}"), text_of(line)));
+        let line = line.map_err(Error::into_usage_error)?;
+        all.push((format!("{name}:{number}"), to_text(line)));
     }
     match all.is_empty() {
         true => Err(Error::usage(format!("{name} has no line"))),
@@ -136,17 +136,17 @@ pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
 }
 
 /// Counts the inputs of a command and, if there are several, reports those that fail.
-pub(super) struct Processed {
-    alone: bool,
+pub(super) struct InputCounter {
+    is_single: bool,
     all: usize,
     bad: usize,
 }
 
-impl Processed {
+impl InputCounter {
     /// Starts counting; `count` is the number of inputs.
     pub(super) fn of(count: usize) -> Self {
         Self {
-            alone: count == 1,
+            is_single: count == 1,
             all: 0,
             bad: 0,
         }
@@ -156,10 +156,10 @@ impl Processed {
     ///
     /// # Errors
     /// The error of a single input; if standard output cannot be written to.
-    pub(super) fn one(&mut self, result: Result<()>, place: &str) -> Result<()> {
+    pub(super) fn record(&mut self, result: Result<()>, place: &str) -> Result<()> {
         self.all += 1;
         match result {
-            Err(error) if !self.alone && !output::is_of_output(&error) => {
+            Err(error) if !self.is_single && !output::is_output_error(&error) => {
                 self.bad += 1;
                 let place = if place.is_empty() {
                     String::new()
@@ -182,7 +182,7 @@ impl Processed {
     ///
     /// # Errors
     /// If some inputs failed.
-    pub(super) fn end(self, what: &str) -> Result<()> {
+    pub(super) fn finish(self, what: &str) -> Result<()> {
         match self.bad {
             0 => Ok(()),
             bad => Err(Error::run(format!(
@@ -194,7 +194,7 @@ impl Processed {
 }
 
 /// Notes that a model which reads retrieved neighbours gets none here.
-pub(super) fn note_of_neighbours(model: &ModelConfig) {
+pub(super) fn note_missing_neighbours(model: &ModelConfig) {
     if model.retrieval().is_some() {
         output::note(
             "the model reads without neighbours of the texts here, as with --without-retrieval",

@@ -34,33 +34,33 @@ pub fn text(path: Option<&str>) -> Result<String> {
     let path = path.trim_matches(['[', ']']);
     let mut found = places::tables(all, path);
     if found.is_empty() && !path.contains('.') {
-        found = everywhere(all, path);
+        found = keys_named(all, path);
     } else if found.iter().all(|(title, _)| title != path) {
         // The key that holds a list of tables, or tables by name, comes before the tables.
         found = [key(all, path), found].concat();
     }
     if found.is_empty() {
-        found = of_kind(all, path);
+        found = sections_of_kind(all, path);
     }
     if found.is_empty() {
         // Each kind of a table has its own section, so names repeat.
         let mut seen = BTreeSet::new();
         let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
         let names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
-        let near = elsewhere(path, &names)
+        let near = other_tables_hint(path, &names)
             .unwrap_or_else(|| suggestion(path, names.iter().map(String::as_str)));
         return Err(Error::usage(format!(
             "no table or key is called `{path}`{near}"
         )));
     }
-    Ok(of_kinds(&found))
+    Ok(render_kinds(&found))
 }
 
 /// Maximum number of names that a message lists.
 const MOST_ELSEWHERE: usize = 6;
 
 /// `; did you mean …?` with the keys of other tables that have the same last name: the closest one, or all if none is close.
-fn elsewhere(path: &str, names: &[String]) -> Option<String> {
+fn other_tables_hint(path: &str, names: &[String]) -> Option<String> {
     let (_, key) = path.rsplit_once('.')?;
     let same = names.iter().map(String::as_str);
     let same = same.filter(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
@@ -88,7 +88,7 @@ fn elsewhere(path: &str, names: &[String]) -> Option<String> {
 }
 
 /// The keys of one kind of a table, for a path that ends with the kind: `data.labelled_text`.
-fn of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
+fn sections_of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
     let (table, kind) = path.rsplit_once('.').unwrap_or(("", path));
     let mut found = places::tables(all, table);
     found.retain(|(_, section)| section.kind.as_deref() == Some(kind));
@@ -96,7 +96,7 @@ fn of_kind(all: &[Section], path: &str) -> Vec<(String, Section)> {
 }
 
 /// Renders tables with their titles; kinds with the same keys share a paragraph.
-fn of_kinds(found: &[(String, Section)]) -> String {
+fn render_kinds(found: &[(String, Section)]) -> String {
     let mut paragraphs: Vec<(String, Vec<String>, &Section)> = Vec::new();
     for (path, section) in found {
         let kind = section.kind.clone();
@@ -116,7 +116,7 @@ fn of_kinds(found: &[(String, Section)]) -> String {
 }
 
 /// The key of this name in all tables that have one, each with its dotted name.
-fn everywhere(all: &[Section], name: &str) -> Vec<(String, Section)> {
+fn keys_named(all: &[Section], name: &str) -> Vec<(String, Section)> {
     let own = |section: &Section| Section {
         keys: section
             .keys
@@ -136,7 +136,7 @@ fn everywhere(all: &[Section], name: &str) -> Vec<(String, Section)> {
 
 /// The dotted names of a table and its keys, in every place where the table can occur.
 fn names(section: &Section) -> Vec<String> {
-    let places = std::iter::once(&section.path).chain(&section.also);
+    let places = std::iter::once(&section.path).chain(&section.other_paths);
     let mut names = Vec::new();
     for place in places {
         names.push(place.clone());
@@ -230,7 +230,7 @@ pub fn markdown() -> String {
         let here = heading.as_ref().filter(|(path, _)| *path == section.path);
         let (is_new, stands_elsewhere) = match here {
             None => (true, false),
-            Some((_, also)) => (false, *also != section.also),
+            Some((_, also)) => (false, *also != section.other_paths),
         };
         if is_new {
             let title = if section.path.is_empty() {
@@ -239,14 +239,14 @@ pub fn markdown() -> String {
                 &section.path
             };
             let _ = write!(text, "\n## {title}\n");
-            also(&mut text, &section.also);
-            heading = Some((section.path.clone(), section.also.clone()));
+            write_other_places(&mut text, &section.other_paths);
+            heading = Some((section.path.clone(), section.other_paths.clone()));
         }
         if let Some(kind) = &section.kind {
             let _ = write!(text, "\n### `kind = \"{kind}\"`\n");
         }
         if stands_elsewhere {
-            also(&mut text, &section.also);
+            write_other_places(&mut text, &section.other_paths);
         }
         if !section.meaning.is_empty() {
             let _ = write!(text, "\n{}\n", cell(&section.meaning));
@@ -273,7 +273,7 @@ pub fn markdown() -> String {
 }
 
 /// Writes the other places of a table, or of one kind of it.
-fn also(text: &mut String, places: &[String]) {
+fn write_other_places(text: &mut String, places: &[String]) {
     if !places.is_empty() {
         let places: Vec<String> = places.iter().map(|p| format!("`{p}`")).collect();
         let _ = write!(text, "\nAlso {}.\n", places.join(", "));

@@ -46,7 +46,7 @@ pub fn run(args: ListArgs) -> Result<()> {
             "a path and --markdown go with `keys`: formwork list keys model.attention",
         ));
     }
-    output::part(match (of_keys, args.markdown) {
+    output::line_part(match (of_keys, args.markdown) {
         (true, true) => keys::markdown(),
         (true, false) => keys::text(args.path.as_deref())?,
         (false, _) => text(args.family.as_deref())?,
@@ -84,7 +84,7 @@ pub fn text(family: Option<&str>) -> Result<String> {
 fn devices() -> String {
     let mut rows = Vec::new();
     for backend in device::ALL {
-        let (name, found) = (backend.name(), backend.found());
+        let (name, found) = (backend.name(), backend.list_devices());
         match (backend.compiled_in(), found.is_empty()) {
             (true, false) => rows.extend(
                 found

@@ -2,7 +2,7 @@
 
 use super::flags::Keys;
 use super::output;
-use super::sweep::base;
+use super::sweep::base_note;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{self, lr_range};
@@ -10,7 +10,7 @@ use crate::files;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::figure::png;
 use crate::report::render::terminal::{loss, number};
-use crate::train::lr_range::{Advice, RATES, Range, TestStep, advice};
+use crate::train::lr_range::{RATES, RateRange, SuggestedRates, TestStep, suggest_rates};
 use clap::Args;
 use std::path::{Path, PathBuf};
 
@@ -34,7 +34,7 @@ pub struct LrFindArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i]
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Print one JSON object
     #[arg(long)]
@@ -67,28 +67,32 @@ pub fn run(args: LrFindArgs) -> Result<()> {
     let mut sets = args.keys.sets();
     sets.extend(args.device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(&args.file, &sets)?;
-    experiment::check::check_for_rates(&loaded)?;
-    base::tell(&loaded);
-    let out = args.out.map(output::folder).transpose()?;
-    let range = Range {
+    experiment::check::check_for_lr_search(&loaded)?;
+    base_note::note_base(&loaded);
+    let out = args.out.map(output::output_folder).transpose()?;
+    let range = RateRange {
         from: args.from,
         to: args.to,
         steps: args.steps,
     };
     let tried =
-        lr_range::test(&loaded, range).map_err(|error| experiment::located(&loaded, error))?;
-    let advice = advice(&tried);
+        lr_range::test(&loaded, range).map_err(|error| experiment::locate_error(&loaded, error))?;
+    let advice = suggest_rates(&tried);
     if let Some(folder) = &out {
         write(folder, &loaded.experiment.name, &tried)?;
     }
-    let key = advice.map(|advice| lr_range::key_for(&loaded.experiment, advice.steepest));
+    let key = advice.map(|advice| lr_range::lr_for_peak(&loaded.experiment, advice.steepest));
     match args.json {
         true => output::line(json(&tried, advice.as_ref(), key).to_string()),
         false => show(&tried, advice.as_ref().zip(key), range),
     }
 }
 
-fn json(tried: &[TestStep], advice: Option<&Advice>, key: Option<f64>) -> serde_json::Value {
+fn json(
+    tried: &[TestStep],
+    advice: Option<&SuggestedRates>,
+    key: Option<f64>,
+) -> serde_json::Value {
     let steps = tried.iter();
     let steps: Vec<_> = steps
         .map(|t| serde_json::json!({ "lr": t.lr, "loss": t.loss, "smooth": t.smooth }))
@@ -96,14 +100,18 @@ fn json(tried: &[TestStep], advice: Option<&Advice>, key: Option<f64>) -> serde_
     serde_json::json!({
         "steps": steps,
         "steepest": advice.map(|a| a.steepest),
-        "least": advice.map(|a| a.least),
+        "least": advice.map(|a| a.at_lowest_loss),
         "optimizer.lr": key,
     })
 }
 
 /// Prints about twenty lines of the test and the suggested rates, with the key that makes the schedule peak at the first of
 /// them.
-fn show(tried: &[TestStep], advice: Option<(&Advice, f64)>, range: Range) -> Result<()> {
+fn show(
+    tried: &[TestStep],
+    advice: Option<(&SuggestedRates, f64)>,
+    range: RateRange,
+) -> Result<()> {
     let every = tried.len().div_ceil(20).max(1);
     output::line(format!("{:>10}  {:>8}  {:>8}", "lr", "loss", "smooth"))?;
     for step in tried.iter().step_by(every) {
@@ -129,7 +137,7 @@ fn show(tried: &[TestStep], advice: Option<(&Advice, f64)>, range: Range) -> Res
             };
             output::line(format!(
                 "the loss falls fastest at {:.2e} and is least at {:.2e}; try: --set optimizer.lr={key:.1e}{factor}",
-                advice.steepest, advice.least
+                advice.steepest, advice.at_lowest_loss
             ))
         }
     }

@@ -21,11 +21,11 @@ pub mod infer;
 mod inputs;
 pub mod inspect;
 mod keys;
-mod lines;
+mod line_printer;
 pub mod list;
 mod live;
 mod lr_find;
-mod opened;
+mod open_run;
 mod other_tools;
 pub mod output;
 pub mod plan;
@@ -137,10 +137,10 @@ enum Command {
 ///
 /// # Errors
 /// The message that a user sees about an invalid one.
-pub fn parsed(words: &[String]) -> std::result::Result<(), String> {
+pub fn check_words(words: &[String]) -> std::result::Result<(), String> {
     match read(words) {
         Ok(_) => Ok(()),
-        Err(error) => Err(flags::of_number(&error).unwrap_or_else(|| error.to_string())),
+        Err(error) => Err(flags::number_message(&error).unwrap_or_else(|| error.to_string())),
     }
 }
 
@@ -156,8 +156,8 @@ fn read<W: Into<OsString> + Clone>(
 }
 
 /// Prints what is wrong with the command line; returns the exit status.
-fn told(error: &clap::Error) -> ExitCode {
-    if let Some(text) = flags::of_number(error) {
+fn print_usage_error(error: &clap::Error) -> ExitCode {
+    if let Some(text) = flags::number_message(error) {
         output::note_part(text);
         return ExitCode::from(2);
     }
@@ -175,13 +175,13 @@ pub fn main() -> ExitCode {
     crate::stop::file_size_limit_as_error();
     let arguments = match read(std::env::args_os()) {
         Ok(arguments) => arguments,
-        Err(error) => return told(&error),
+        Err(error) => return print_usage_error(&error),
     };
     match environment().and_then(|()| run(arguments.command)) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) if output::reader_left(&error) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
         // Another process of the run reports the error.
-        Err(Error::Elsewhere { status, .. }) => ExitCode::from(status),
+        Err(Error::OtherRank { status, .. }) => ExitCode::from(status),
         Err(error) => {
             output::error(&error);
             ExitCode::from(error.exit_status())

@@ -8,23 +8,23 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use std::ffi::OsString;
 
 /// The equivalent of an option.
-enum Here {
+enum Equivalent {
     /// An option, with a placeholder for its value.
     Option(&'static str, &'static str),
     /// Fixed text.
     Words(&'static str),
 }
 
-use Here::{Option as Takes, Words};
+use Equivalent::{Option as Takes, Words};
 
 /// Commands that read an experiment and accept `--set`.
-const TRAINING: &[&str] = &[
+const EXPERIMENT_COMMANDS: &[&str] = &[
     "train", "resume", "check", "plan", "sweep", "submit", "lr-find", "verify",
 ];
 /// Commands of [`TRAINING`] that create a run's folder.
-const MAKING: &[&str] = &["train", "sweep", "submit"];
+const RUN_CREATING_COMMANDS: &[&str] = &["train", "sweep", "submit"];
 /// Commands that read a trained run.
-const USING: &[&str] = &[
+const RUN_COMMANDS: &[&str] = &[
     "generate",
     "chat",
     "translate",
@@ -41,7 +41,7 @@ const USING: &[&str] = &[
     "resume",
 ];
 /// Commands of both lists that accept `--device`.
-const COMPUTING: &[&str] = &[
+const DEVICE_COMMANDS: &[&str] = &[
     "train",
     "resume",
     "lr-find",
@@ -59,7 +59,7 @@ const COMPUTING: &[&str] = &[
     "inspect",
 ];
 /// Commands that print texts to standard output.
-const PRINTING: &[&str] = &[
+const TEXT_COMMANDS: &[&str] = &[
     "generate",
     "chat",
     "caption",
@@ -115,13 +115,13 @@ const MODELS: &[&str] = &[
 ];
 
 /// Names of options, the commands they apply to, and the equivalent there. The first match counts.
-const OPTIONS: &[(&[&str], &[&str], Here)] = &[
+const OPTIONS: &[(&[&str], &[&str], Equivalent)] = &[
     (
         &["config", "config-file", "conf", "c"],
-        TRAINING,
+        EXPERIMENT_COMMANDS,
         Words("the experiment file, which stands without an option"),
     ),
-    (OUTPUTS, MAKING, Takes("--run ", "DIR")),
+    (OUTPUTS, RUN_CREATING_COMMANDS, Takes("--run ", "DIR")),
     (OUTPUTS, &["verify"], Takes("--runs ", "DIR")),
     (
         OUTPUTS,
@@ -137,7 +137,7 @@ const OPTIONS: &[(&[&str], &[&str], Here)] = &[
     ),
     (
         OUTPUTS,
-        PRINTING,
+        TEXT_COMMANDS,
         Words("> FILE, for results go to standard output"),
     ),
     (
@@ -160,22 +160,22 @@ const OPTIONS: &[(&[&str], &[&str], Here)] = &[
     ),
     (
         PROCESSORS,
-        COMPUTING,
+        DEVICE_COMMANDS,
         Words("--device cuda:0, or --device flex for the CPU"),
     ),
     (
         PROCESSORS,
-        TRAINING,
+        EXPERIMENT_COMMANDS,
         Words("--set train.device=cuda:0, or --set train.device=flex for the CPU"),
     ),
     (
         SIXTEEN_BITS,
-        TRAINING,
+        EXPERIMENT_COMMANDS,
         Words("--set train.dtype=mixed_bf16"),
     ),
     (
         &["gradient-accumulation-steps", "update-freq"],
-        TRAINING,
+        EXPERIMENT_COMMANDS,
         Words(
             "--set train.micro_batch_size=N, for train.batch_size counts the examples of a whole step",
         ),
@@ -210,7 +210,7 @@ const OPTIONS: &[(&[&str], &[&str], Here)] = &[
     (&["text"], &["generate"], Takes("--prompt ", "TEXT")),
     (
         MODELS,
-        USING,
+        RUN_COMMANDS,
         Words("the run's folder, which stands without an option"),
     ),
 ];
@@ -224,7 +224,7 @@ pub(super) fn with_tip(mut error: Error, words: &[OsString]) -> Error {
     let texts: Vec<_> = words.iter().map(|word| word.to_string_lossy()).collect();
     let words: Vec<&str> = texts.iter().map(|text| &**text).collect();
     let command = words.get(1).copied().unwrap_or_default();
-    let Some(tip) = here(command, &unknown, given(&words, &unknown)) else {
+    let Some(tip) = equivalent(command, &unknown, value_of_option(&words, &unknown)) else {
         return error;
     };
     error.remove(ContextKind::SuggestedArg);
@@ -234,7 +234,7 @@ pub(super) fn with_tip(mut error: Error, words: &[OsString]) -> Error {
 }
 
 /// The equivalent of another tool's option, with the value that was given.
-fn here(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
+fn equivalent(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
     let name = unknown
         .trim_start_matches('-')
         .to_lowercase()
@@ -247,7 +247,7 @@ fn here(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
             Some(format!("{option}{}", value.unwrap_or(placeholder)))
         }
         Some((.., Words(words))) => Some((*words).to_string()),
-        None if TRAINING.contains(&command) => {
+        None if EXPERIMENT_COMMANDS.contains(&command) => {
             let key = experiment::key_of(&name.replace('-', "_"))?;
             Some(format!("--set {key}={}", value.unwrap_or("VALUE")))
         }
@@ -256,7 +256,7 @@ fn here(command: &str, unknown: &str, value: Option<&str>) -> Option<String> {
 }
 
 /// The value of an option among the words, if it is one plain word.
-fn given<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
+fn value_of_option<'a>(words: &[&'a str], option: &str) -> Option<&'a str> {
     let mut words = words.iter().copied();
     let found = words.find_map(|word| {
         let rest = word.strip_prefix(option)?;

@@ -16,25 +16,25 @@ const STDOUT: &str = "standard output";
 /// # Errors
 /// If it cannot be written.
 pub fn line(text: impl AsRef<str>) -> Result<()> {
-    result(text.as_ref(), "\n")
+    write_stdout(text.as_ref(), "\n")
 }
 
 /// Writes part of a line of a result, flushed at once.
 ///
 /// # Errors
 /// If it cannot be written.
-pub fn part(text: impl AsRef<str>) -> Result<()> {
-    result(text.as_ref(), "")
+pub fn line_part(text: impl AsRef<str>) -> Result<()> {
+    write_stdout(text.as_ref(), "")
 }
 
 /// Writes a line for the user to standard error.
 pub fn note(text: impl AsRef<str>) {
-    said(text.as_ref(), "\n");
+    write_stderr(text.as_ref(), "\n");
 }
 
 /// Writes part of a line for the user, flushed at once.
 pub fn note_part(text: impl AsRef<str>) {
-    said(text.as_ref(), "");
+    write_stderr(text.as_ref(), "");
 }
 
 /// Writes an error, each of its lines marked.
@@ -47,31 +47,31 @@ pub fn error(error: &Error) {
 }
 
 /// Whether the error is that the reader of standard output closed it.
-pub fn reader_left(error: &Error) -> bool {
+pub fn is_closed_pipe(error: &Error) -> bool {
     matches!(error, Error::Io { path, source, .. }
         if path == Path::new(STDOUT) && source.kind() == ErrorKind::BrokenPipe)
 }
 
 /// Whether the error is that standard output cannot be written to.
-pub fn is_of_output(error: &Error) -> bool {
+pub fn is_output_error(error: &Error) -> bool {
     matches!(error, Error::Io { path, .. } if path == Path::new(STDOUT))
 }
 
-fn result(text: &str, end: &str) -> Result<()> {
+fn write_stdout(text: &str, end: &str) -> Result<()> {
     let mut stream = std::io::stdout().lock();
     write!(stream, "{text}{end}")
         .and_then(|()| stream.flush())
         .map_err(Error::io("write to", STDOUT))
 }
 
-fn said(text: &str, end: &str) {
+fn write_stderr(text: &str, end: &str) {
     let mut stream = std::io::stderr().lock();
     // A message that cannot be written does not stop the work.
     let _ = write!(stream, "{text}{end}").and_then(|()| stream.flush());
 }
 
 /// Formats a count with its noun: `1 text`, `3 texts`.
-pub fn many(number: usize, one: &str) -> String {
+pub fn count_of(number: usize, one: &str) -> String {
     let end = match number {
         1 => "",
         _ if one.ends_with("ch") => "es",
@@ -84,7 +84,7 @@ pub fn many(number: usize, one: &str) -> String {
 ///
 /// # Errors
 /// If it, or a part of its path, is a file.
-pub fn folder(out: PathBuf) -> Result<PathBuf> {
+pub fn output_folder(out: PathBuf) -> Result<PathBuf> {
     let taken = |path: &Path| path.exists() && !path.is_dir();
     match out.ancestors().find(|path| taken(path)) {
         Some(file) => Err(Error::usage(format!(
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn only_a_closed_standard_output_is_a_reader_that_left() {
         let at = |kind: ErrorKind, path: &str| Error::io("write to", path)(kind.into());
-        assert!(reader_left(&at(ErrorKind::BrokenPipe, STDOUT)));
-        assert!(!reader_left(&at(ErrorKind::StorageFull, STDOUT)));
-        assert!(!reader_left(&at(ErrorKind::BrokenPipe, "scores.json")));
+        assert!(is_closed_pipe(&at(ErrorKind::BrokenPipe, STDOUT)));
+        assert!(!is_closed_pipe(&at(ErrorKind::StorageFull, STDOUT)));
+        assert!(!is_closed_pipe(&at(ErrorKind::BrokenPipe, "scores.json")));
     }
 }

@@ -26,7 +26,7 @@ const PATIENCE: &str = "OMPI_MCA_odls_base_sigkill_timeout";
 ///
 /// # Errors
 /// The errors of `work`, in any process; if a launcher started several processes and this program cannot join them.
-pub fn together(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
+pub fn run_on_ranks(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>) -> Result<()> {
     require_exchange(exchange)?;
     let ranks = match launched() {
         Some(count) if count > 1 => joined(count, exchange)?,
@@ -66,7 +66,7 @@ fn launched() -> Option<usize> {
 fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     use crate::collective::mpi::Mpi;
     use crate::collective::{Engine, share_cores};
-    use crate::stop::Stop;
+    use crate::stop::StopFlag;
     // A signal that arrives while the ranks look for each other, or for their data, is a request to stop, too.
     Stop::on_signals()?;
     let engine = Mpi::join()?;
@@ -119,7 +119,7 @@ fn joined(count: usize, _: Exchange) -> Result<Ranks> {
 
 /// Notes the layout of a run of several processes, and useful options of its launcher.
 pub fn describe(ranks: &Ranks) {
-    if !ranks.are_many() || !ranks.is_first() {
+    if !ranks.is_distributed() || !ranks.is_first() {
         return;
     }
     let threads = match rayon::current_num_threads() {
@@ -142,8 +142,8 @@ pub fn describe(ranks: &Ranks) {
 }
 
 /// Notes how much of `seconds` the communication of a run of several processes took.
-pub fn tell_traffic(ranks: &Ranks, seconds: f64) {
-    if !ranks.are_many() || !ranks.is_first() {
+pub fn note_traffic(ranks: &Ranks, seconds: f64) {
+    if !ranks.is_distributed() || !ranks.is_first() {
         return;
     }
     let spent = ranks.traffic();
@@ -151,8 +151,8 @@ pub fn tell_traffic(ranks: &Ranks, seconds: f64) {
     output::note(format!(
         "rank 0 of {}: {:.1} % of the time moving {:.1} MB, {:.1} % waiting for other ranks",
         ranks.count(),
-        share(spent.moved),
+        share(spent.transfer_time),
         spent.bytes as f64 / 1e6,
-        share(spent.waited),
+        share(spent.wait_time),
     ));
 }

@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::compare::{Wanted, headline};
+use super::compare::{ComparisonArgs, headline};
 use super::output;
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::read::find::{locate, locate_sweep};
-use crate::report::render::figure::Look;
+use crate::report::render::figure::FigureOptions;
 use crate::report::render::paper;
-use crate::train::links;
+use crate::train::symlinks;
 
 /// Write tables, figures and a web page for a paper from a sweep or from runs.
 #[derive(Args, Clone, Debug)]
 pub struct ReportArgs {
     #[command(flatten)]
-    wanted: Wanted,
+    wanted: ComparisonArgs,
     /// The output folder; `report/` in the sweep, or in the single run, when absent.
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
@@ -35,11 +35,11 @@ pub struct ReportArgs {
 /// If runs cannot be read or compared; if several runs are given without a folder; if files cannot be written.
 pub fn run(args: ReportArgs) -> Result<()> {
     let out = folder(&args)?;
-    let look = Look {
+    let look = FigureOptions {
         log_x: args.log_x,
         log_y: args.log_y,
     };
-    let comparison = args.wanted.compared()?;
+    let comparison = args.wanted.comparison()?;
     let documents = paper::documents(&comparison, look, &out)?;
     std::fs::create_dir_all(&out).map_err(Error::io("make", &out))?;
     for name in paper::superseded(&documents) {
@@ -75,7 +75,7 @@ fn folder(args: &ReportArgs) -> Result<PathBuf> {
                 .unwrap_or_else(|| locate(one))
                 .join("report");
             // A folder from elsewhere could contain links that lead outside of it.
-            links::refuse_all(&out)?;
+            symlinks::refuse_symlinks_in(&out)?;
             out
         }
         (None, _) => {
@@ -84,5 +84,5 @@ fn folder(args: &ReportArgs) -> Result<PathBuf> {
             ));
         }
     };
-    output::folder(out)
+    output::output_folder(out)
 }

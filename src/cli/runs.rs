@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::report::read::listed::{self, IMPORTED, Listed};
+use crate::report::read::listing::{self, IMPORTED, RunListing};
 use crate::report::render::table::table;
 use crate::report::render::terminal::{duration, number};
 
@@ -35,8 +35,8 @@ pub fn run(args: RunsArgs) -> Result<()> {
             args.folder.display()
         )));
     }
-    let folders = listed::find(&args.folder).runs;
-    let mut runs: Vec<Listed> = folders.into_par_iter().map(Listed::read).collect();
+    let folders = listing::find(&args.folder).runs;
+    let mut runs: Vec<RunListing> = folders.into_par_iter().map(RunListing::read).collect();
     runs.sort_by(|a, b| b.written.cmp(&a.written).then(a.path.cmp(&b.path)));
     if args.json {
         let all: Vec<Value> = runs.iter().map(as_json).collect();
@@ -49,22 +49,22 @@ pub fn run(args: RunsArgs) -> Result<()> {
     let header = ["run", "state", "step", "score", "written"].map(str::to_owned);
     let mut rows = vec![header.to_vec()];
     rows.extend(runs.iter().map(row));
-    output::part(table(&rows, None))
+    output::line_part(table(&rows, None))
 }
 
 /// Seconds since the journal of a run was last written.
-fn age(run: &Listed) -> Option<f64> {
+fn age(run: &RunListing) -> Option<f64> {
     let since = SystemTime::now().duration_since(run.written?);
     Some(since.map_or(0.0, |since| since.as_secs_f64()))
 }
 
 /// The best value of the deciding metric, and the metric's name with the split.
-fn score(run: &Listed) -> Option<(String, f64)> {
+fn score(run: &RunListing) -> Option<(String, f64)> {
     let (metric, best) = run.score()?;
     Some((format!("valid_{metric}"), best.value))
 }
 
-fn row(run: &Listed) -> Vec<String> {
+fn row(run: &RunListing) -> Vec<String> {
     let age = age(run).map_or("–".into(), |age| format!("{} ago", duration(age)));
     let path = run.path.display().to_string();
     let heading = match &run.heading {
@@ -75,7 +75,7 @@ fn row(run: &Listed) -> Vec<String> {
             return vec![path, unreadable, String::new(), String::new(), age];
         }
     };
-    let step = run.standing.last_step;
+    let step = run.progress.last_step;
     let steps = heading.steps;
     let step = match steps {
         _ if run.state() == IMPORTED => "–".into(),
@@ -86,7 +86,7 @@ fn row(run: &Listed) -> Vec<String> {
     vec![path, run.state().into(), step, score, age]
 }
 
-fn as_json(run: &Listed) -> Value {
+fn as_json(run: &RunListing) -> Value {
     let (path, age) = (run.path.display().to_string(), age(run));
     match &run.heading {
         Err(why) => json!({ "run": path, "state": "unreadable", "error": why, "age_s": age }),
@@ -97,7 +97,7 @@ fn as_json(run: &Listed) -> Value {
                 "name": heading.name,
                 "seed": heading.seed,
                 "state": run.state(),
-                "step": run.standing.last_step,
+                "step": run.progress.last_step,
                 "steps": heading.steps,
                 "metric": score.as_ref().map(|(name, _)| name),
                 "score": score.as_ref().map(|(_, value)| value),

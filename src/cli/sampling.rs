@@ -29,7 +29,7 @@ pub(super) struct SamplingArgs {
 
 impl SamplingArgs {
     /// The flags that only affect sampling, and whether they were given.
-    pub(super) fn of_draws(&self) -> [(&'static str, bool); 4] {
+    pub(super) fn sampling_flags(&self) -> [(&'static str, bool); 4] {
         [
             ("--temperature", self.temperature.is_some()),
             ("--top-k", self.top_k.is_some()),
@@ -44,7 +44,7 @@ impl SamplingArgs {
     /// If sampling flags are given although nothing is sampled.
     pub(super) fn settings(&self, run: &SamplingConfig) -> Result<SamplingConfig> {
         let temperature = self.temperature.unwrap_or(run.temperature);
-        let [_, drawn @ ..] = self.of_draws();
+        let [_, drawn @ ..] = self.sampling_flags();
         if let Some((flag, _)) = drawn.iter().find(|(_, given)| *given && temperature == 0.0) {
             let whose = match self.temperature {
                 Some(_) => "--temperature 0",

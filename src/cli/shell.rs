@@ -29,7 +29,7 @@ pub struct ManArgs {
 pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "formwork", &mut script);
-    output::part(String::from_utf8_lossy(&script))
+    output::line_part(String::from_utf8_lossy(&script))
 }
 
 /// Writes a page for the program and one for each command.
@@ -37,7 +37,7 @@ pub fn completions(args: &CompletionsArgs, mut command: clap::Command) -> Result
 /// # Errors
 /// If the folder or a file cannot be written.
 pub fn man(args: ManArgs, command: clap::Command) -> Result<()> {
-    let folder = output::folder(args.folder)?;
+    let folder = output::output_folder(args.folder)?;
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     clap_mangen::generate_to(command, &folder).map_err(Error::io("write", &folder))?;
     output::note(format!("manual pages in {}", folder.display()));

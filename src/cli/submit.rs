@@ -8,7 +8,7 @@ use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::run::default_folder;
 use crate::experiment::slurm::{self, Job, Work};
-use crate::experiment::{self, Loaded, check, temporary_keys};
+use crate::experiment::{self, LoadedExperiment, check, temporary_keys};
 use crate::files;
 use crate::train::{ranks, run_dir};
 use clap::Args;
@@ -58,7 +58,7 @@ pub struct SubmitArgs {
 }
 
 /// Whether this program can be one of several processes of a run.
-const JOINS: bool = cfg!(feature = "mpi");
+const HAS_MPI: bool = cfg!(feature = "mpi");
 
 /// Runs `formwork submit`.
 ///
@@ -81,9 +81,9 @@ pub fn run(args: SubmitArgs) -> Result<()> {
     let folder = absolute(&folder).map_err(Error::io("name", &folder))?;
     let text = script(&args, &folder, resumes)?;
     if args.dry_run {
-        return output::part(text);
+        return output::line_part(text);
     }
-    if tasks > 1 && !JOINS {
+    if tasks > 1 && !HAS_MPI {
         return Err(Error::usage(format!(
             "this program was built without MPI, so {tasks} tasks would be {tasks} runs; build it with \
              `cargo build --release --features mpi`, or take one task"
@@ -106,7 +106,7 @@ pub fn run(args: SubmitArgs) -> Result<()> {
 }
 
 /// The experiment to train and its folder, which holds no run yet.
-fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
+fn experiment_of(args: &SubmitArgs) -> Result<(LoadedExperiment, PathBuf)> {
     let loaded = experiment::load(&args.file, &args.keys.sets())?;
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
@@ -129,7 +129,7 @@ fn experiment_of(args: &SubmitArgs) -> Result<(Loaded, PathBuf)> {
 }
 
 /// The experiment of the run to resume.
-fn run_of(args: &SubmitArgs) -> Result<Loaded> {
+fn run_of(args: &SubmitArgs) -> Result<LoadedExperiment> {
     if args.run.is_some() {
         return Err(Error::usage(format!(
             "--run has no effect: {} is a run's folder, in which it is resumed",
@@ -138,7 +138,7 @@ fn run_of(args: &SubmitArgs) -> Result<Loaded> {
     }
     temporary_keys::require_no_unset(&args.keys.sets())?;
     let loaded = experiment::load(&args.file.join(run_dir::RESOLVED), &args.keys.sets())?;
-    check::check_to_go_on(&loaded)?;
+    check::check_for_resume(&loaded)?;
     Ok(loaded)
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::output;
 use crate::error::{Error, Result};
-use crate::experiment::{assemble, check, load, saved};
+use crate::experiment::{assemble, check, load, run_contents};
 use crate::files;
 use crate::report::render::table::table;
 use crate::tokenizer::{PRETRAINED_FILES, Tokenizer};
@@ -40,14 +40,14 @@ pub struct TokenizeArgs {
 /// # Errors
 /// If the run has no tokenizer, or the tokenizer cannot encode the text.
 pub fn run(args: TokenizeArgs) -> Result<()> {
-    let tokenizer = tokenizer(&args).map_err(Error::before_running)?;
+    let tokenizer = tokenizer(&args).map_err(Error::into_usage_error)?;
     tokenizer.notes().iter().for_each(output::note);
     let text = text(args.text)?;
     let ids = match args.framed {
         true => tokenizer.encode_framed(&text),
         false => tokenizer.encode(&text),
     };
-    let ids = ids.map_err(Error::before_running)?;
+    let ids = ids.map_err(Error::into_usage_error)?;
     let piece = |id: u32| tokenizer.token(id).unwrap_or_default();
     if args.json {
         let pieces: Vec<String> = ids.iter().map(|id| piece(*id)).collect();
@@ -64,11 +64,11 @@ pub fn run(args: TokenizeArgs) -> Result<()> {
         let text = tokenizer.decode(&[*id]);
         rows.push(vec![id.to_string(), piece(*id), format!("{text:?}")]);
     }
-    output::part(table(&rows, None))?;
+    output::line_part(table(&rows, None))?;
     output::note(format!(
         "{} of {}, vocabulary of {}",
-        output::many(ids.len(), "token"),
-        output::many(text.chars().count(), "character"),
+        output::count_of(ids.len(), "token"),
+        output::count_of(text.chars().count(), "character"),
         tokenizer.vocab_size()
     ));
     Ok(())
@@ -83,8 +83,8 @@ fn text(given: Option<String>) -> Result<String> {
             let text = std::fs::read_to_string(&file);
             let text = text
                 .map_err(Error::io("read", Path::new(&file)))
-                .map_err(Error::before_running)?;
-            files::require_narrow(&file, text.as_bytes())?;
+                .map_err(Error::into_usage_error)?;
+            files::refuse_utf16(&file, text.as_bytes())?;
             text
         }
         None => {
@@ -103,11 +103,11 @@ fn text(given: Option<String>) -> Result<String> {
 fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     let is_experiment = args.from.extension().is_some_and(|ending| ending == "toml");
     if !(is_experiment && args.from.is_file()) {
-        return of_files(args);
+        return tokenizer_of_files(args);
     }
     let loaded = load(&args.from, &[])?;
     check(&loaded)?;
-    let tokenizers = assemble::data_to_train_on(&loaded)?.tokenizers;
+    let tokenizers = assemble::training_data(&loaded)?.tokenizers;
     let own = match args.target {
         true => tokenizers.target,
         false => tokenizers.text,
@@ -121,7 +121,7 @@ fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
 }
 
 /// The tokenizer of a run, or of files from elsewhere.
-fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
+fn tokenizer_of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     let from = &args.from;
     if !from.exists() {
         return Err(Error::usage(format!(
@@ -136,7 +136,7 @@ fn of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     let is_run = run_dir::is_run(from);
     let file = from.join(name);
     if is_run {
-        let of_run = saved::tokenizers_as_read(from)?;
+        let of_run = run_contents::framed_tokenizers(from)?;
         let wanted = match args.target {
             true => of_run.target,
             false => of_run.text,

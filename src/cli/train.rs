@@ -1,9 +1,9 @@
 //! `formwork train` and `formwork resume`.
 
-mod instead;
+mod path_checks;
 
 use super::flags::Keys;
-use super::lines::{Lines, Pace};
+use super::line_printer::{LineInterval, LinePrinter};
 use super::live::{self, Live};
 use super::output;
 use super::ranks::{self, Exchange};
@@ -11,15 +11,15 @@ use crate::ablation::sources;
 use crate::collective::Ranks;
 use crate::device::DeviceName;
 use crate::error::{Error, Result, shell_word};
-use crate::experiment::data_files::OtherData;
-use crate::experiment::run::{Follower, Unfollowed};
+use crate::experiment::data_files::ChangedFiles;
+use crate::experiment::run::{Follower, NoFollower};
 use crate::experiment::{self, open, run};
 use crate::report::read::run::read as read_run;
 use crate::report::render::terminal::{duration, loss, number};
 use crate::stop;
 use crate::train::config::TrainConfig;
 use crate::train::evaluation::Scores;
-use crate::train::job::{Outcome, Stopped};
+use crate::train::job::{Outcome, StopReason};
 use crate::train::run_dir::RESOLVED;
 use clap::Args;
 use std::path::{Path, PathBuf};
@@ -51,7 +51,7 @@ pub struct TrainArgs {
     #[arg(long, hide = true)]
     while_input_open: bool,
     #[command(flatten)]
-    how: How,
+    how: ExecutionArgs,
 }
 
 /// `formwork resume`.
@@ -67,14 +67,14 @@ pub struct ResumeArgs {
     #[arg(long)]
     other_data: bool,
     #[command(flatten)]
-    how: How,
+    how: ExecutionArgs,
 }
 
 /// Where a run computes and how its progress is shown.
 #[derive(Debug, Args)]
-struct How {
+struct ExecutionArgs {
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Library that exchanges gradients between the processes of one run.
     #[arg(long, value_enum, default_value_t)]
@@ -93,7 +93,7 @@ struct How {
     quiet: bool,
 }
 
-impl How {
+impl ExecutionArgs {
     fn sets(&self, mut sets: Vec<String>) -> Vec<String> {
         if let Some(device) = &self.device {
             sets.push(format!("train.device={device}"));
@@ -103,11 +103,11 @@ impl How {
 
     /// The live view in a terminal, lines elsewhere, nothing with `--quiet`.
     fn follower(&self, ranks: &Ranks) -> Box<dyn Follower> {
-        let pace = Pace::new(Duration::from_secs_f64(self.every));
+        let pace = LineInterval::new(Duration::from_secs_f64(self.every));
         if self.quiet || !ranks.is_first() {
-            Box::new(Unfollowed)
-        } else if self.plain || ranks.are_many() || !live::is_there() {
-            Box::new(Lines::new(pace))
+            Box::new(NoFollower)
+        } else if self.plain || ranks.is_distributed() || !live::is_available() {
+            Box::new(LinePrinter::new(pace))
         } else {
             Box::new(Live::new(pace))
         }
@@ -121,7 +121,7 @@ impl How {
                 false => |_| (),
             },
             pause_at: self.pause_at,
-            other_data: OtherData::of_flag(false),
+            changed_files: ChangedFiles::of_flag(false),
             ranks: ranks.clone(),
         }
     }
@@ -141,11 +141,11 @@ fn seconds(text: &str) -> std::result::Result<f64, String> {
 /// # Errors
 /// If the experiment is invalid, the run folder is taken, or training fails.
 pub fn train(args: TrainArgs) -> Result<()> {
-    ranks::together(args.how.exchange, |ranks| train_among(&args, ranks))
+    ranks::run_on_ranks(args.how.exchange, |ranks| train_on_ranks(&args, ranks))
 }
 
-fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
-    instead::require_no_run(&args.file)?;
+fn train_on_ranks(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
+    path_checks::require_no_run(&args.file)?;
     let seed = args.seed.map(|seed| format!("seed={seed}"));
     let sets = args.keys.sets().into_iter().chain(seed).collect();
     let mut loaded = experiment::load(&args.file, &args.how.sets(sets))?;
@@ -170,7 +170,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
         shorten(&mut loaded.experiment.train);
     }
     if args.while_input_open {
-        stop::with_input();
+        stop::stop_at_end_of_input();
     }
     if !args.how.quiet && ranks.is_first() {
         output::note(format!("{} → {}", args.file.display(), folder.display()));
@@ -186,7 +186,7 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
     let mut options = args.how.options(ranks);
     if args.while_input_open {
         // The process trains a cell of a sweep, whose errors suggest other options than those of a run.
-        options.other_data = OtherData::Refused(sources::WAYS);
+        options.changed_files = ChangedFiles::Refuse(sources::ADVICE);
     }
     let outcome = run::train(&loaded, &folder, start, options);
     let outcome = outcome.map_err(|error| {
@@ -195,12 +195,12 @@ fn train_among(args: &TrainArgs, ranks: &Ranks) -> Result<()> {
             let _ = std::fs::remove_dir_all(&folder);
             let _ = parent.as_ref().map(std::fs::remove_dir);
         }
-        experiment::located(&loaded, error)
+        experiment::locate_error(&loaded, error)
     })?;
     if args.smoke {
-        return smoked((&folder, parent.as_deref()), &outcome, ranks);
+        return finish_smoke_test((&folder, parent.as_deref()), &outcome, ranks);
     }
-    ended(&folder, &outcome, began, &args.how, ranks)
+    print_end(&folder, &outcome, began, &args.how, ranks)
 }
 
 /// Steps of a smoke test: the second one uses the optimizer state that the first one left.
@@ -213,7 +213,7 @@ fn shorten(train: &mut TrainConfig) {
 }
 
 /// Ends a smoke test: deletes its folder, and the parent folder that it created.
-fn smoked(
+fn finish_smoke_test(
     (folder, parent): (&Path, Option<&Path>),
     outcome: &Outcome,
     ranks: &Ranks,
@@ -238,10 +238,10 @@ fn smoked(
 /// # Errors
 /// If there is no run in the folder, it has no complete checkpoint, or training fails.
 pub fn resume(args: ResumeArgs) -> Result<()> {
-    instead::require_no_experiment(&args.run)?;
-    ranks::together(args.how.exchange, |ranks| {
+    path_checks::require_no_experiment(&args.run)?;
+    ranks::run_on_ranks(args.how.exchange, |ranks| {
         let options = run::Options {
-            other_data: OtherData::of_flag(args.other_data),
+            changed_files: ChangedFiles::of_flag(args.other_data),
             ..args.how.options(ranks)
         };
         if !args.how.quiet {
@@ -249,17 +249,23 @@ pub fn resume(args: ResumeArgs) -> Result<()> {
         }
         let began = Instant::now();
         let outcome = run::resume(&args.run, &args.how.sets(args.sets.clone()), options)?;
-        ended(&args.run, &outcome, began, &args.how, ranks)
+        print_end(&args.run, &outcome, began, &args.how, ranks)
     })
 }
 
 /// Prints the summary at the end of a run, on the first rank.
-fn ended(folder: &Path, outcome: &Outcome, began: Instant, how: &How, ranks: &Ranks) -> Result<()> {
+fn print_end(
+    folder: &Path,
+    outcome: &Outcome,
+    began: Instant,
+    how: &ExecutionArgs,
+    ranks: &Ranks,
+) -> Result<()> {
     if !ranks.is_first() {
         return Ok(());
     }
     if !how.quiet {
-        ranks::tell_traffic(ranks, began.elapsed().as_secs_f64());
+        ranks::note_traffic(ranks, began.elapsed().as_secs_f64());
     }
     summary(folder, outcome)
 }
@@ -273,26 +279,28 @@ fn scores_line(scores: &Scores) -> String {
 }
 
 /// Describes the part of the validation split that evaluations during training read, if they did not read all of it.
-fn part_read(folder: &Path) -> Option<String> {
+fn validation_part(folder: &Path) -> Option<String> {
     let journal = read_run(folder).ok()?.journal;
-    let words = journal.part("valid").unwrap_or("of part of the split");
-    journal.is_of_part("valid").then(|| words.to_owned())
+    let words = journal
+        .part_description("valid")
+        .unwrap_or("of part of the split");
+    journal.is_partial("valid").then(|| words.to_owned())
 }
 
 /// Prints how the run ended, its results, and suggestions for what to do next.
 fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     let run = shell_word(folder);
     let ended = match outcome.stopped {
-        Stopped::Done => "done",
-        Stopped::Early => "stopped early: evaluations no longer improve",
-        Stopped::Paused => {
+        StopReason::Done => "done",
+        StopReason::NoImprovement => "stopped early: evaluations no longer improve",
+        StopReason::Paused => {
             return output::line(format!(
                 "paused after step {} in {}; go on with: formwork resume {run}",
                 outcome.step,
                 duration(outcome.elapsed_s)
             ));
         }
-        Stopped::Interrupted => return Err(Error::run("the run was interrupted")),
+        StopReason::Interrupted => return Err(Error::run("the run was interrupted")),
     };
     output::line(format!(
         "{ended} after {} steps in {}",
@@ -311,7 +319,8 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
     if let Some((step, value)) = outcome.best {
         output::line(match &again.train.best_by {
             None => {
-                let part = part_read(folder).map_or(String::new(), |part| format!(" ({part})"));
+                let part =
+                    validation_part(folder).map_or(String::new(), |part| format!(" ({part})"));
                 format!("best valid loss {} at step {step}{part}", loss(value))
             }
             Some(metric) => {

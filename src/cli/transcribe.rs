@@ -12,11 +12,11 @@ use crate::data::batch::SpeechItem;
 use crate::data::speech::{HOP, SpeechInputs, samples};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::saved::Which;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::experiment::temporary_keys::{self, with_keys};
 use crate::generate::beam::BeamConfig;
-use crate::generate::decode::{asked, check_search};
-use crate::generate::{Listener, Written};
+use crate::generate::decode::{check_search, with_flags};
+use crate::generate::{GeneratedText, SpeechToText};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -50,9 +50,9 @@ pub struct TranscribeArgs {
     sets: Vec<String>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
@@ -63,11 +63,11 @@ pub struct TranscribeArgs {
 pub fn run(args: TranscribeArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     temporary_keys::require(&args.sets, None)?;
-    let opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let decode = &experiment.decode;
     let (model, tokenizers, shape) = (&opened.model, &opened.tokenizers, &opened.shape);
-    let listener = Listener::new(model, tokenizers, decode, shape.context)?;
+    let listener = SpeechToText::new(model, tokenizers, decode, shape.context)?;
     let (Some(listener), Some(speech)) = (listener, shape.speech) else {
         return Err(Error::usage(format!(
             "{} was trained for {}, which writes no texts of recordings",
@@ -77,23 +77,23 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
     };
     let widths = [args.beam, args.n_best].into_iter().flatten();
     let searches = widths.max().is_some_and(|n| n > 1);
-    let listener = listener.asked(args.language.as_deref(), args.translate, searches)?;
-    let search = asked(&decode.search, args.beam, args.n_best)?;
-    tell(&args, &listener, speech, &search)
+    let listener = listener.with_flags(args.language.as_deref(), args.translate, searches)?;
+    let search = with_flags(&decode.search, args.beam, args.n_best)?;
+    transcribe_all(&args, &listener, speech, &search)
 }
 
 /// Transcribes all recordings, batching their parts.
-fn tell(
+fn transcribe_all(
     args: &TranscribeArgs,
-    listener: &Listener,
+    listener: &SpeechToText,
     speech: SpeechShape,
     search: &BeamConfig,
 ) -> Result<()> {
     let hearing = SpeechInputs::new(speech);
-    let mut files = inputs::Processed::of(args.files.len());
+    let mut files = inputs::InputCounter::of(args.files.len());
     let (mut batch, mut waiting) = (Vec::new(), Vec::new());
     for (file, number) in args.files.iter().zip(1..) {
-        let read = parts(file, &hearing).and_then(|parts| fitting(parts, file, search));
+        let read = parts(file, &hearing).and_then(|parts| require_single_part(parts, file, search));
         let count = read.map(|parts| {
             let count = parts.len();
             batch.extend(parts);
@@ -104,22 +104,26 @@ fn tell(
             continue;
         }
         let found = listener.write(&batch, search);
-        let mut found = found.map_err(Error::before_running)?.into_iter();
+        let mut found = found.map_err(Error::into_usage_error)?.into_iter();
         for (file, count) in waiting.drain(..) {
-            let count = count.map_err(Error::before_running);
+            let count = count.map_err(Error::into_usage_error);
             let told = count.and_then(|count| {
                 let texts = found.by_ref().take(count).collect();
-                show(args, &file.display().to_string(), &joined(texts))
+                show(args, &file.display().to_string(), &join_parts(texts))
             });
-            files.one(told, "")?;
+            files.record(told, "")?;
         }
         batch.clear();
     }
-    files.end("recordings")
+    files.finish("recordings")
 }
 
 /// Returns an error if several texts are requested for a recording that has several parts.
-fn fitting(parts: Vec<SpeechItem>, file: &Path, search: &BeamConfig) -> Result<Vec<SpeechItem>> {
+fn require_single_part(
+    parts: Vec<SpeechItem>,
+    file: &Path,
+    search: &BeamConfig,
+) -> Result<Vec<SpeechItem>> {
     if parts.len() == 1 || search.n_best == 1 {
         return Ok(parts);
     }
@@ -143,8 +147,8 @@ fn parts(file: &Path, hearing: &SpeechInputs) -> Result<Vec<SpeechItem>> {
 }
 
 /// The texts of a recording: those of its only part, or the best texts of all parts joined.
-fn joined(found: Vec<Vec<Written>>) -> Vec<(String, f64)> {
-    let told = |written: Written| (written.text.trim().to_owned(), written.score);
+fn join_parts(found: Vec<Vec<GeneratedText>>) -> Vec<(String, f64)> {
+    let told = |written: GeneratedText| (written.text.trim().to_owned(), written.score);
     if found.len() == 1 {
         return found.into_iter().flatten().map(told).collect();
     }

@@ -3,16 +3,16 @@
 //! A line that is not UTF-8 or that the tokenizer cannot encode is reported on standard error. Its output line is empty (each
 //! of them with `--n-best`), the other lines are translated, and the exit status is 1.
 
-use super::inputs::{InputLines, text_of};
+use super::inputs::{InputLines, to_text};
 use super::output;
 use crate::data::Tokenizers;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::experiment::saved::Which;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::experiment::temporary_keys::{self, with_keys};
 use crate::files;
-use crate::generate::decode::{asked, check_search};
-use crate::generate::{Translator, Written};
+use crate::generate::decode::{check_search, with_flags};
+use crate::generate::{GeneratedText, Translator};
 use clap::Args;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -56,14 +56,14 @@ pub struct TranslateArgs {
     sets: Vec<String>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
 }
 
 /// Number of lines that are translated before the first of them is printed.
-const AT_A_TIME: usize = 1024;
+const LINES_PER_CHUNK: usize = 1024;
 
 /// Runs `formwork translate`.
 ///
@@ -72,17 +72,17 @@ const AT_A_TIME: usize = 1024;
 pub fn run(args: TranslateArgs) -> Result<()> {
     check_search(args.beam, args.n_best)?;
     if let (Some(output), Some(input)) = (&args.output, &args.input) {
-        files::require_other(("--output", output), ("--input", input))?;
+        files::require_distinct(("--output", output), ("--input", input))?;
     }
     if let Some(output) = &args.output {
         files::require_folder_of(output)?;
     }
     temporary_keys::require(&args.sets, None)?;
-    let mut opened = super::opened::open(&args.run, args.checkpoint, args.device.as_deref())?;
-    opened.tokenizers = in_languages(opened.tokenizers, &args)?;
+    let mut opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
+    opened.tokenizers = with_languages(opened.tokenizers, &args)?;
     let experiment = with_keys(&opened.experiment, &args.run, &args.sets)?;
     let config = &experiment.decode;
-    let mut search = asked(&config.search, args.beam, args.n_best)?;
+    let mut search = with_flags(&config.search, args.beam, args.n_best)?;
     if args.target_language.is_some() {
         // It replaces the language token that the run's settings force.
         search.first = None;
@@ -102,18 +102,21 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     let mut whole = String::new();
     let (mut count, mut bad) = (0, 0);
     loop {
-        let some: Vec<Vec<u8>> = lines.by_ref().take(AT_A_TIME).collect::<Result<_>>()?;
+        let some: Vec<Vec<u8>> = lines
+            .by_ref()
+            .take(LINES_PER_CHUNK)
+            .collect::<Result<_>>()?;
         if some.is_empty() {
             break;
         }
-        let some: Vec<Result<String>> = some.into_iter().map(text_of).collect();
+        let some: Vec<Result<String>> = some.into_iter().map(to_text).collect();
         let sources: Vec<&str> = some
             .iter()
             .map(|line| line.as_deref().unwrap_or(""))
             .collect();
         let written = translator.write_each(&sources, &search)?;
         let both = some.into_iter().zip(written).zip(count + 1..);
-        let written: Vec<Vec<Written>> = both
+        let written: Vec<Vec<GeneratedText>> = both
             .map(|((line, texts), number)| {
                 line.and(texts).unwrap_or_else(|error| {
                     bad += 1;
@@ -122,26 +125,30 @@ pub fn run(args: TranslateArgs) -> Result<()> {
                 })
             })
             .collect();
-        let text = shown(&written, n_best);
+        let text = format_texts(&written, n_best);
         count += written.len();
         match &args.output {
             Some(_) => whole.push_str(&text),
-            None => output::part(text)?,
+            None => output::line_part(text)?,
         }
     }
     if let Some(path) = &args.output {
         files::write_result(path, whole.as_bytes())?;
     }
-    if translator.cut() > 0 {
+    if translator.truncated() > 0 {
         output::note(format!(
             "{} had more than {}, the most that the model was trained on, and {} cut short",
-            output::many(translator.cut(), "text"),
-            output::many(translator.longest(), "token"),
-            if translator.cut() == 1 { "was" } else { "were" }
+            output::count_of(translator.truncated(), "text"),
+            output::count_of(translator.longest(), "token"),
+            if translator.truncated() == 1 {
+                "was"
+            } else {
+                "were"
+            }
         ));
     }
     let speed = count as f64 / began.elapsed().as_secs_f64();
-    let texts = output::many(count, "text");
+    let texts = output::count_of(count, "text");
     output::note(format!("{texts}, {speed:.1} a second"));
     match bad {
         0 => Ok(()),
@@ -171,7 +178,7 @@ fn sources(args: &TranslateArgs) -> Result<Sources<'_>> {
 }
 
 /// The tokenizers of a run, set to the languages that the flags name.
-fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Tokenizers> {
+fn with_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Tokenizers> {
     let refused = |flag: &str, name: &str| {
         let said = format!("--{flag} {name}");
         move |why: String| Error::usage(format!("{said} {why}"))
@@ -181,18 +188,18 @@ fn in_languages(mut tokenizers: Tokenizers, args: &TranslateArgs) -> Result<Toke
         if tokenizers.target.is_none() {
             tokenizers.target = Some(reads.clone());
         }
-        let reads = reads.reading_language(name);
+        let reads = reads.with_named_source_language(name);
         tokenizers.text = Some(reads.map_err(refused("source-language", name))?);
     }
-    if let (Some(name), Some(writes)) = (&args.target_language, tokenizers.of_targets()) {
-        let writes = writes.writing_language(name);
+    if let (Some(name), Some(writes)) = (&args.target_language, tokenizers.target_tokenizer()) {
+        let writes = writes.with_named_target_language(name);
         tokenizers.target = Some(writes.map_err(refused("target-language", name))?);
     }
     Ok(tokenizers)
 }
 
 /// Formats one line per text, preceded by its score if several are requested.
-fn shown(written: &[Vec<Written>], n_best: Option<usize>) -> String {
+fn format_texts(written: &[Vec<GeneratedText>], n_best: Option<usize>) -> String {
     let mut text = String::new();
     for best in written {
         match n_best {

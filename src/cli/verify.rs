@@ -6,7 +6,7 @@ use super::flags::Keys;
 use super::output;
 use crate::error::{Error, Result};
 use crate::experiment::prerequisite::canonical;
-use crate::experiment::{self, Loaded, run};
+use crate::experiment::{self, LoadedExperiment, run};
 use crate::report::render::terminal::number;
 use crate::train::job::Outcome;
 use clap::Args;
@@ -34,7 +34,7 @@ pub struct VerifyArgs {
 /// If any file is invalid, a run fails, or an expectation is missed. The other files are verified all the same.
 pub fn run(args: VerifyArgs) -> Result<()> {
     // All files are checked before the first run is trained.
-    let mut order = Order::default();
+    let mut order = TrainingOrder::default();
     for file in &args.files {
         let loaded = order.take(file, &args)?;
         if loaded.experiment.expect.is_empty() {
@@ -48,9 +48,9 @@ pub fn run(args: VerifyArgs) -> Result<()> {
     for loaded in &order.0 {
         let name = &loaded.experiment.name;
         let folder = args.runs.join(name);
-        let outcome = match trained(loaded, &folder, &failed) {
+        let outcome = match train_experiment(loaded, &folder, &failed) {
             Ok(outcome) => outcome,
-            Err(error) if is_of_run(&error) => {
+            Err(error) if concerns_single_run(&error) => {
                 output::line(format!("MISSED  {name}: the run ended: {error}"))?;
                 missed += loaded.experiment.expect.len().max(1);
                 failed.push(folder);
@@ -61,7 +61,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         if loaded.experiment.expect.is_empty() {
             output::line(format!("trained  {name}: {} steps", outcome.step))?;
         }
-        missed += missed_by(loaded, &outcome)?;
+        missed += check_expectations(loaded, &outcome)?;
     }
     if missed > 0 {
         return Err(Error::run(match missed {
@@ -73,7 +73,11 @@ pub fn run(args: VerifyArgs) -> Result<()> {
 }
 
 /// Trains an experiment, unless a run that it needs has failed.
-fn trained(loaded: &Loaded, folder: &Path, failed: &[PathBuf]) -> Result<Outcome> {
+fn train_experiment(
+    loaded: &LoadedExperiment,
+    folder: &Path,
+    failed: &[PathBuf],
+) -> Result<Outcome> {
     let mut needed = loaded.prerequisites.iter();
     if let Some(before) = needed.find(|before| failed.contains(&before.run)) {
         return Err(Error::run(format!(
@@ -89,18 +93,18 @@ fn trained(loaded: &Loaded, folder: &Path, failed: &[PathBuf]) -> Result<Outcome
 }
 
 /// Whether an error concerns a single run, such as divergence. Invalid experiments and requests to stop end the command.
-fn is_of_run(error: &Error) -> bool {
+fn concerns_single_run(error: &Error) -> bool {
     matches!(error, Error::Run(_) | Error::Io { .. })
 }
 
 /// The experiments in training order: each after those that it needs.
 #[derive(Default)]
-struct Order(Vec<Loaded>);
+struct TrainingOrder(Vec<LoadedExperiment>);
 
-impl Order {
+impl TrainingOrder {
     /// Reads and checks a file after those that it needs; a file that was added before is not added again.
-    fn take(&mut self, file: &Path, args: &VerifyArgs) -> Result<Loaded> {
-        let same = |loaded: &&Loaded| canonical(&loaded.path) == canonical(file);
+    fn take(&mut self, file: &Path, args: &VerifyArgs) -> Result<LoadedExperiment> {
+        let same = |loaded: &&LoadedExperiment| canonical(&loaded.path) == canonical(file);
         if let Some(taken) = self.0.iter().find(same) {
             return Ok(taken.clone());
         }
@@ -126,11 +130,11 @@ impl Order {
 }
 
 /// Prints the result of each expectation; returns how many were missed.
-fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
+fn check_expectations(loaded: &LoadedExperiment, outcome: &Outcome) -> Result<usize> {
     let mut missed = 0;
     let name = &loaded.experiment.name;
     for (metric, expect) in &loaded.experiment.expect {
-        let value = measured(metric, outcome);
+        let value = metric_value(metric, outcome);
         let holds = value.is_some_and(|value| expect.holds(value));
         missed += usize::from(!holds);
         let shown = value.map_or("not measured".to_string(), number);
@@ -151,7 +155,7 @@ fn missed_by(loaded: &Loaded, outcome: &Outcome) -> Result<usize> {
 
 /// The value of a metric named as in `[expect]`: `valid_loss`, or any metric of the last evaluation with or without the prefix
 /// `valid_`.
-fn measured(metric: &str, outcome: &Outcome) -> Option<f64> {
+fn metric_value(metric: &str, outcome: &Outcome) -> Option<f64> {
     let scores = outcome.last.as_ref()?;
     match metric.strip_prefix("valid_").unwrap_or(metric) {
         "loss" => Some(scores.loss),

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::output;
 use crate::error::Result;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::watch::{Options, Server};
 
 /// `formwork watch`.
@@ -38,7 +38,7 @@ pub fn run(args: WatchArgs) -> Result<()> {
         port: args.port,
         token: args.token,
     })?;
-    let stop = Stop::on_signals()?;
+    let stop = StopFlag::on_signals()?;
     output::line(server.url())?;
     output::note(format!(
         "watching {shown}; nothing is written there; Ctrl-C ends"

@@ -1,17 +1,20 @@
 //! Ranks that are threads of one process: they behave like several processes, without a library that starts them.
 
-use super::{Engine, Ranks, Words};
+use super::{Engine, ExchangeStatus, Ranks};
 use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 /// Runs `work` on `count` ranks, each in its own thread that ends with [`Ranks::settle`]; returns the results by rank.
-pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) -> Vec<Result<T>> {
+pub fn run_on_ranks<T: Send>(
+    count: usize,
+    work: impl Fn(&Ranks) -> Result<T> + Sync,
+) -> Vec<Result<T>> {
     thread::scope(|scope| {
         let each = Local::ranks(count).into_iter().map(|engine| {
             let work = &work;
             scope.spawn(move || {
-                let ranks = Ranks::joined(Box::new(engine));
+                let ranks = Ranks::with_engine(Box::new(engine));
                 let done = work(&ranks);
                 ranks.finish(done)
             })
@@ -28,20 +31,20 @@ pub fn on_all<T: Send>(count: usize, work: impl Fn(&Ranks) -> Result<T> + Sync) 
 pub struct Local {
     rank: usize,
     count: usize,
-    table: Arc<Table>,
+    table: Arc<SharedMemory>,
 }
 
 /// The memory in which ranks leave bytes for each other.
-struct Table {
+struct SharedMemory {
     round: Mutex<Round>,
     changed: Condvar,
 }
 
 struct Round {
     /// For each rank, its bytes for each other rank.
-    given: Vec<Option<Vec<Vec<u8>>>>,
+    sent: Vec<Option<Vec<Vec<u8>>>>,
     /// Number of ranks that have taken their bytes.
-    taken: usize,
+    received_count: usize,
     /// A rank that has ended, if any.
     gone: Option<usize>,
 }
@@ -49,10 +52,10 @@ struct Round {
 impl Local {
     /// Creates `count` ranks, ordered by rank.
     pub fn ranks(count: usize) -> Vec<Self> {
-        let table = Arc::new(Table {
+        let table = Arc::new(SharedMemory {
             round: Mutex::new(Round {
-                given: vec![None; count],
-                taken: 0,
+                sent: vec![None; count],
+                received_count: 0,
                 gone: None,
             }),
             changed: Condvar::new(),
@@ -89,18 +92,18 @@ impl Local {
     /// Leaves this rank's bytes for each rank, and returns each rank's bytes for this one.
     fn exchange(&self, own: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         let round = self.round();
-        let mut round = self.wait(round, |round| round.given[self.rank].is_none())?;
-        round.given[self.rank] = Some(own);
+        let mut round = self.wait(round, |round| round.sent[self.rank].is_none())?;
+        round.sent[self.rank] = Some(own);
         self.table.changed.notify_all();
-        let mut round = self.wait(round, |round| round.given.iter().all(Option::is_some))?;
-        let mine = round.given.iter_mut().flatten();
+        let mut round = self.wait(round, |round| round.sent.iter().all(Option::is_some))?;
+        let mine = round.sent.iter_mut().flatten();
         let mine: Vec<Vec<u8>> = mine
             .map(|parts| std::mem::take(&mut parts[self.rank]))
             .collect();
-        round.taken += 1;
-        if round.taken == self.count {
-            round.taken = 0;
-            round.given.fill(None);
+        round.received_count += 1;
+        if round.received_count == self.count {
+            round.received_count = 0;
+            round.sent.fill(None);
             self.table.changed.notify_all();
         }
         Ok(mine)
@@ -116,11 +119,11 @@ impl Engine for Local {
         self.count
     }
 
-    fn words(&self, own: Words) -> Result<Vec<Words>> {
+    fn exchange_status(&self, own: ExchangeStatus) -> Result<Vec<ExchangeStatus>> {
         let bytes: Vec<u8> = own.iter().flat_map(|word| word.to_le_bytes()).collect();
         let all = self.exchange(vec![bytes; self.count])?;
         let read = |bytes: &Vec<u8>| {
-            let mut words = Words::default();
+            let mut words = ExchangeStatus::default();
             for (word, bytes) in words.iter_mut().zip(bytes.as_chunks::<8>().0) {
                 *word = u64::from_le_bytes(*bytes);
             }
@@ -139,7 +142,9 @@ impl Engine for Local {
     }
 
     fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
-        let own = super::cut(parts, sent).map(<[u8]>::to_vec).collect();
+        let own = super::split_by_lengths(parts, sent)
+            .map(<[u8]>::to_vec)
+            .collect();
         let all = self.exchange(own)?;
         assert!(
             all.iter().map(Vec::len).eq(received.iter().copied()),

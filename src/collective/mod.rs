@@ -16,7 +16,7 @@ pub mod nccl;
 mod threads;
 
 use crate::error::{Error, Result};
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use group::{Exchange, Group};
 use std::fmt;
 use std::sync::Arc;
@@ -25,10 +25,10 @@ pub use threads::share_cores;
 
 /// Maximum number of bytes that all ranks together send to the first one at once; any engine can count them, for any number of
 /// ranks.
-const AT_ONCE: usize = 1 << 28;
+const MAX_GATHER_BYTES: usize = 1 << 28;
 
 /// A rank's words before an exchange: the kind of exchange, the length of its bytes, its flags, the number of earlier exchanges.
-pub type Words = [u64; 4];
+pub type ExchangeStatus = [u64; 4];
 
 /// A transport that moves bytes between the ranks of a run. All ranks call the same functions in the same order.
 pub trait Engine: Send + Sync {
@@ -42,7 +42,7 @@ pub trait Engine: Send + Sync {
     ///
     /// # Errors
     /// If a rank is gone.
-    fn words(&self, own: Words) -> Result<Vec<Words>>;
+    fn exchange_status(&self, own: ExchangeStatus) -> Result<Vec<ExchangeStatus>>;
 
     /// Concatenates the bytes of all ranks; `lengths` are their lengths by rank.
     ///
@@ -74,9 +74,9 @@ pub struct Ranks(Option<Arc<Group>>);
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Traffic {
     /// Time spent waiting for the slowest rank.
-    pub waited: Duration,
+    pub wait_time: Duration,
     /// Time spent moving bytes.
-    pub moved: Duration,
+    pub transfer_time: Duration,
     /// Number of bytes that this rank has sent to others.
     pub bytes: u64,
 }
@@ -94,7 +94,7 @@ impl Ranks {
     }
 
     /// The ranks that an engine connects.
-    pub fn joined(engine: Box<dyn Engine>) -> Self {
+    pub fn with_engine(engine: Box<dyn Engine>) -> Self {
         if engine.count() == 1 {
             return Self::solo();
         }
@@ -122,12 +122,12 @@ impl Ranks {
     }
 
     /// Whether there are other ranks.
-    pub fn are_many(&self) -> bool {
+    pub fn is_distributed(&self) -> bool {
         self.0.is_some()
     }
 
     /// Registers a stop flag: once raised, it asks all ranks to stop.
-    pub fn listen(&self, stop: &Stop) {
+    pub fn listen(&self, stop: &StopFlag) {
         if let Some(group) = &self.0 {
             group.listen(stop);
         }
@@ -154,7 +154,9 @@ impl Ranks {
         let all = group.timed(own.len() * (self.count() - 1), || {
             group.engine.all_gather(own, &lengths)
         })?;
-        Ok(cut(&all, &lengths).map(<[u8]>::to_vec).collect())
+        Ok(split_by_lengths(&all, &lengths)
+            .map(<[u8]>::to_vec)
+            .collect())
     }
 
     /// Returns the bytes of the first rank; `own` is called only there.
@@ -183,7 +185,7 @@ impl Ranks {
             false => Vec::new(),
         };
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        let window = (AT_ONCE / self.count()).max(1);
+        let window = (MAX_GATHER_BYTES / self.count()).max(1);
         for from in (0..longest).step_by(window) {
             let now = |length: usize| length.saturating_sub(from).min(window);
             let (mut sent, mut received) = (vec![0; self.count()], vec![0; self.count()]);
@@ -194,7 +196,7 @@ impl Ranks {
             let own = &own[from.min(own.len())..][..sent[0]];
             let away = sent[0] * usize::from(!self.is_first());
             let bytes = group.timed(away, || group.engine.all_to_all(own, &sent, &received))?;
-            for (all, part) in all.iter_mut().zip(cut(&bytes, &received)) {
+            for (all, part) in all.iter_mut().zip(split_by_lengths(&bytes, &received)) {
                 all.extend_from_slice(part);
             }
         }
@@ -232,14 +234,16 @@ impl Ranks {
         let all = group.timed(parts.len() - own, || {
             group.engine.all_to_all(parts, lengths, &received)
         })?;
-        Ok(cut(&all, &received).map(<[u8]>::to_vec).collect())
+        Ok(split_by_lengths(&all, &received)
+            .map(<[u8]>::to_vec)
+            .collect())
     }
 
     /// Concatenates the chunks of all ranks, of known lengths. It must follow [`Self::all_to_all`], after which no rank is late.
     ///
     /// # Errors
     /// If a rank is gone.
-    pub fn collected(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
+    pub fn all_gather_sized(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {
         match &self.0 {
             None => Ok(own.to_vec()),
             Some(group) => group.timed(own.len() * (self.count() - 1), || {
@@ -258,10 +262,10 @@ impl Ranks {
         let result = match group.is_over() {
             true => result,
             false => match (group.end(result.as_ref().err()), result) {
-                (Ok(()), result) => result.map_err(|error| group::named(error, self.rank())),
-                (Err(error @ Error::Elsewhere { .. }), _) | (Err(error), Ok(_)) => Err(error),
+                (Ok(()), result) => result.map_err(|error| group::with_rank(error, self.rank())),
+                (Err(error @ Error::OtherRank { .. }), _) | (Err(error), Ok(_)) => Err(error),
                 // The exchange itself failed: the rank's own error takes precedence.
-                (Err(_), Err(error)) => Err(group::named(error, self.rank())),
+                (Err(_), Err(error)) => Err(group::with_rank(error, self.rank())),
             },
         };
         group.engine.end();
@@ -277,7 +281,7 @@ impl Ranks {
 }
 
 /// Cuts bytes into consecutive parts.
-fn cut<'a>(all: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
+fn split_by_lengths<'a>(all: &'a [u8], lengths: &'a [usize]) -> impl Iterator<Item = &'a [u8]> {
     let mut from = 0;
     lengths.iter().map(move |length| {
         let part = &all[from..from + length];

@@ -7,7 +7,7 @@ use super::Ranks;
 use crate::error::Result;
 
 /// The environment variable that sets the number of threads.
-const GIVEN: &str = "RAYON_NUM_THREADS";
+const THREADS_VARIABLE: &str = "RAYON_NUM_THREADS";
 
 /// Sets the number of threads of this process before it starts any: its share of the cores of `machine`, unless
 /// `RAYON_NUM_THREADS` is set.
@@ -15,14 +15,14 @@ const GIVEN: &str = "RAYON_NUM_THREADS";
 /// # Errors
 /// If another rank has failed or is gone.
 pub fn share_cores(ranks: &Ranks, machine: &str) -> Result<()> {
-    let seat = format!("{machine} {}", allowed());
+    let seat = format!("{machine} {}", allowed_cores());
     let seats = ranks.all_gather(seat.as_bytes())?;
-    let given = std::env::var_os(GIVEN).is_some_and(|value| !value.is_empty());
-    if given || !ranks.are_many() {
+    let given = std::env::var_os(THREADS_VARIABLE).is_some_and(|value| !value.is_empty());
+    if given || !ranks.is_distributed() {
         return Ok(());
     }
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
-    let threads = share(&seats, ranks.rank(), cores);
+    let threads = core_share(&seats, ranks.rank(), cores);
     // A thread pool that already exists keeps its threads.
     let _ = rayon::ThreadPoolBuilder::new()
         .num_threads(threads)
@@ -31,7 +31,7 @@ pub fn share_cores(ranks: &Ranks, machine: &str) -> Result<()> {
 }
 
 /// Returns a rank's share of `cores` among the ranks on the same machine and cores (its seat); at least one.
-fn share(seats: &[Vec<u8>], rank: usize, cores: usize) -> usize {
+fn core_share(seats: &[Vec<u8>], rank: usize, cores: usize) -> usize {
     let same = |seat: &&Vec<u8>| **seat == seats[rank];
     let (all, before) = (
         seats.iter().filter(same).count(),
@@ -42,7 +42,7 @@ fn share(seats: &[Vec<u8>], rank: usize, cores: usize) -> usize {
 }
 
 /// Returns the cores that this process may run on, as Linux lists them.
-fn allowed() -> String {
+fn allowed_cores() -> String {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let list = status
         .lines()
@@ -52,7 +52,7 @@ fn allowed() -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::share;
+    use super::core_share;
 
     #[test]
     fn cores_are_divided_among_ranks_of_one_seat() {
@@ -60,11 +60,11 @@ mod tests {
             names.iter().map(|name| name.as_bytes().to_vec()).collect()
         };
         let free = seats(&["a 0-7", "a 0-7", "b 0-7", "a 0-7"]);
-        let shares: Vec<usize> = (0..4).map(|rank| share(&free, rank, 8)).collect();
+        let shares: Vec<usize> = (0..4).map(|rank| core_share(&free, rank, 8)).collect();
         assert_eq!(shares, [3, 3, 8, 2]);
         let bound = seats(&["a 0-3", "a 4-7"]);
-        assert_eq!(share(&bound, 1, 4), 4);
+        assert_eq!(core_share(&bound, 1, 4), 4);
         let crowded = seats(&["a 0", "a 0"]);
-        assert_eq!(share(&crowded, 1, 1), 1);
+        assert_eq!(core_share(&crowded, 1, 1), 1);
     }
 }

@@ -9,7 +9,7 @@ mod spoken;
 
 use super::{NOT_SCORED, Split};
 use crate::nn::neighbours::Neighbours;
-use crate::nn::probe::Wanted;
+use crate::nn::probe::ProbeRequest;
 pub use captioned::{CaptionedBatch, CaptionedItem};
 pub use images::{ImageBatch, ImageItem, Views};
 pub use spoken::{SpeechBatch, SpeechItem, SpeechShape, SpokenBatch, SpokenItem};
@@ -51,7 +51,7 @@ pub struct TextItem {
     /// Question about the text, with its answer.
     pub asked: Option<QuestionAnswer>,
     /// Token after the last target, if the text continues in the same document.
-    pub after: Option<i32>,
+    pub next_token: Option<i32>,
     /// The token after each target, or [`NOT_SCORED`], as long as `targets`, when it is predicted too.
     pub second: Option<Vec<i32>>,
     /// Neighbours of the text's complete chunks, for a model that reads retrieved neighbours.
@@ -65,12 +65,12 @@ pub struct QuestionAnswer {
     /// answer.
     pub answer: [i32; 2],
     /// Part of the context that the text holds.
-    pub window: Arc<Window>,
+    pub window: Arc<ContextWindow>,
 }
 
 /// A window of the context of a question.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Window {
+pub struct ContextWindow {
     /// Number of the question in its split.
     pub question: u64,
     /// Id of the question in its file; its number if the file gives no id.
@@ -78,13 +78,13 @@ pub struct Window {
     /// Whole context.
     pub context: Arc<str>,
     /// Byte range of the context that each token of this window covers.
-    pub places: Vec<[usize; 2]>,
+    pub byte_ranges: Vec<[usize; 2]>,
     /// Position, in the text, of the first of these tokens.
     pub first: usize,
     /// Position of the token that stands for the whole text and is predicted if there is no answer.
-    pub none: usize,
+    pub no_answer_position: usize,
     /// All accepted answers; empty if the question has no answer.
-    pub right: Arc<[String]>,
+    pub accepted_answers: Arc<[String]>,
     /// Whether questions of this data set may have no answer.
     pub may_have_no_answer: bool,
 }
@@ -143,7 +143,7 @@ pub struct TextBatch {
     pub cols: usize,
     /// Tokens of the longest first text and of the longest second text (segments 0 and 1) in the step, if
     /// rows have both.
-    pub halves: [usize; 2],
+    pub segment_lengths: [usize; 2],
 }
 
 impl TextBatch {
@@ -154,7 +154,7 @@ impl TextBatch {
     }
 
     /// Builds a batch of one text, without targets.
-    pub fn alone(item: TextItem) -> Self {
+    pub fn single(item: TextItem) -> Self {
         Self {
             cols: item.inputs.len(),
             inputs: item.inputs,
@@ -165,7 +165,7 @@ impl TextBatch {
 
     /// Builds a batch of texts without targets, padded to the longest text or to `width`, whichever is
     /// greater.
-    pub fn filled(rows: &[Vec<i32>], width: usize) -> Self {
+    pub fn padded(rows: &[Vec<i32>], width: usize) -> Self {
         let longest = rows.iter().map(Vec::len).max();
         let cols = longest.unwrap_or(0).max(width);
         let mut inputs = Vec::with_capacity(rows.len() * cols);
@@ -243,12 +243,12 @@ pub struct Batch {
     /// Split that the examples are from.
     pub split: Split,
     /// What to record of the forward pass, in a step that is watched.
-    pub watch: Option<Wanted>,
+    pub watch: Option<ProbeRequest>,
     /// Whether the blocks of a network keep only their input and recompute everything else in the backward
     /// pass.
     pub recompute: bool,
     /// Whether the loss sums stay on the device, unread.
-    pub unread: bool,
+    pub keeps_sums_on_device: bool,
 }
 
 impl Content {

@@ -6,15 +6,15 @@ use std::fmt::Display;
 
 /// The examples of a split that have no text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Blank {
+pub(super) struct BlankExamples {
     count: usize,
     /// Place of the first one.
     first: String,
 }
 
-impl Blank {
+impl BlankExamples {
     /// Counts the examples at these places.
-    pub(super) fn at<P: Display>(mut places: impl Iterator<Item = P>) -> Self {
+    pub(super) fn count_at<P: Display>(mut places: impl Iterator<Item = P>) -> Self {
         match places.next() {
             None => Self::default(),
             Some(first) => Self {
@@ -27,7 +27,11 @@ impl Blank {
 
 /// Returns the message about such examples in all splits. They are called `one` or `several`; `how` tells how
 /// they are read: `2 empty texts to train on, 1 to validate on, the first at a.tsv:3: …`.
-pub(super) fn note([one, several]: [&str; 2], all: &PerSplit<Blank>, how: &str) -> Option<String> {
+pub(super) fn note(
+    [one, several]: [&str; 2],
+    all: &PerSplit<BlankExamples>,
+    how: &str,
+) -> Option<String> {
     let mut parts: Vec<String> = Vec::new();
     for (split, used) in [
         (Split::Train, "train"),
@@ -55,13 +59,13 @@ mod tests {
 
     #[test]
     fn the_splits_and_the_first_place_are_told() {
-        let at = |places: &[&'static str]| Blank::at(places.iter());
+        let at = |places: &[&'static str]| BlankExamples::count_at(places.iter());
         let names = ["empty text", "empty texts"];
         let told = |train: &[&'static str], valid: &[&'static str]| {
             let all = PerSplit {
                 train: at(train),
                 valid: at(valid),
-                test: Blank::default(),
+                test: BlankExamples::default(),
             };
             note(names, &all, "so")
         };

@@ -18,7 +18,7 @@ pub struct Captions {
 impl Captions {
     /// Adds the captions of each held-out split to the data; `texts` returns the references of each example
     /// of a split. Does nothing if texts are inputs of the model rather than its output.
-    pub(super) fn put(
+    pub(super) fn attach(
         data: &mut Data,
         request: &Request,
         texts: impl Fn(Split) -> Vec<Vec<String>>,
@@ -51,7 +51,7 @@ impl Captions {
 
     /// Returns the examples at these positions.
     #[must_use]
-    pub fn chosen(&self, numbers: &[u64]) -> Self {
+    pub fn select(&self, numbers: &[u64]) -> Self {
         let places = || numbers.iter().map(|number| *number as usize);
         Self {
             source: Arc::clone(&self.source),

@@ -27,7 +27,7 @@ impl Widths {
         for item in items {
             let (source, target) = match item {
                 Item::Text(item) => {
-                    for (width, length) in widths.halves.iter_mut().zip(halves(item)) {
+                    for (width, length) in widths.halves.iter_mut().zip(segment_lengths(item)) {
                         *width = length.max(*width);
                     }
                     (item.inputs.len(), 0)
@@ -44,14 +44,14 @@ impl Widths {
     }
 
     /// How many numbers [`Self::numbers`] returns.
-    pub(super) const NUMBERS: usize = 4;
+    pub(super) const LEN: usize = 4;
 
-    pub(super) fn numbers(self) -> [usize; Self::NUMBERS] {
+    pub(super) fn to_array(self) -> [usize; Self::LEN] {
         let [first, last] = self.halves;
         [self.source, self.target, first, last]
     }
 
-    pub(super) fn from_numbers([source, target, first, last]: [usize; Self::NUMBERS]) -> Self {
+    pub(super) fn from_array([source, target, first, last]: [usize; Self::LEN]) -> Self {
         Self {
             source,
             target,
@@ -60,12 +60,12 @@ impl Widths {
     }
 
     /// Returns the larger of each pair of widths.
-    pub(super) fn joined(self, other: Self) -> Self {
-        let (mut larger, others) = (self.numbers(), other.numbers());
+    pub(super) fn elementwise_max(self, other: Self) -> Self {
+        let (mut larger, others) = (self.to_array(), other.to_array());
         for (number, other) in larger.iter_mut().zip(others) {
             *number = other.max(*number);
         }
-        Self::from_numbers(larger)
+        Self::from_array(larger)
     }
 }
 
@@ -84,7 +84,7 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
         Some(Item::Captioned(_)) => Content::Captioned(captioned(items, widths.source)),
         Some(Item::Spoken(_)) => Content::Spoken(spoken(items, widths)),
         Some(Item::Text(_)) | None => Content::Text(TextBatch {
-            halves: widths.halves,
+            segment_lengths: widths.halves,
             ..texts(items, widths.source)
         }),
     }
@@ -103,7 +103,7 @@ fn texts(items: &[Item], cols: usize) -> TextBatch {
     };
     let all = |part: &dyn Fn(&TextItem) -> Option<Vec<i32>>, filling: i32| {
         let rows = items().map(part).collect::<Option<Vec<_>>>()?;
-        Some(rectangle(rows.iter().map(Vec::as_slice), cols, filling))
+        Some(pad_rows(rows.iter().map(Vec::as_slice), cols, filling))
     };
     TextBatch {
         documents: all(&|item| item.documents.clone(), -1),
@@ -126,10 +126,10 @@ fn with_targets<'a>(
     let (inputs, targets) = (rows.clone().map(|row| row.0), rows.map(|row| row.1));
     let lengths: Vec<usize> = inputs.clone().map(<[i32]>::len).collect();
     TextBatch {
-        inputs: rectangle(inputs, cols, 0),
+        inputs: pad_rows(inputs, cols, 0),
         targets: match targets.clone().all(<[i32]>::is_empty) {
             true => Vec::new(),
-            false => rectangle(targets, cols, NOT_SCORED),
+            false => pad_rows(targets, cols, NOT_SCORED),
         },
         lengths: lengths.iter().any(|n| *n < cols).then_some(lengths),
         cols,
@@ -147,7 +147,7 @@ fn neighbours<'a>(items: impl Iterator<Item = &'a TextItem>) -> Option<Neighbour
 }
 
 /// Tokens of the first and of the second text of a row.
-fn halves(item: &TextItem) -> [usize; 2] {
+fn segment_lengths(item: &TextItem) -> [usize; 2] {
     item.segments.as_ref().map_or([0; 2], |segments| {
         let first = segments.iter().take_while(|segment| **segment == 0).count();
         [first, segments.len() - first]
@@ -165,11 +165,11 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
     };
     let read = |item: &PairItem| item.target.len().saturating_sub(1);
     PairBatch {
-        source: rectangle(items().map(|i| i.source.as_slice()), widths.source, 0),
+        source: pad_rows(items().map(|i| i.source.as_slice()), widths.source, 0),
         source_lengths: items().map(|i| i.source.len()).collect(),
         source_cols: widths.source,
-        inputs: rectangle(items().map(|i| &i.target[..read(i)]), widths.target, 0),
-        targets: rectangle(
+        inputs: pad_rows(items().map(|i| &i.target[..read(i)]), widths.target, 0),
+        targets: pad_rows(
             items().map(|i| i.target.get(1..).unwrap_or_default()),
             widths.target,
             NOT_SCORED,
@@ -180,7 +180,7 @@ fn pairs(items: &[Item], widths: Widths) -> PairBatch {
 }
 
 fn images(items: &[Item]) -> ImageBatch {
-    side_by_side(items.iter().map(|item| match item {
+    stack_images(items.iter().map(|item| match item {
         Item::Image(item) => item,
         Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
             unreachable!("{ONE_KIND}")
@@ -199,7 +199,7 @@ fn captioned(items: &[Item], cols: usize) -> CaptionedBatch {
     };
     let texts = items().map(|item| (&item.caption[..], &item.targets[..]));
     CaptionedBatch {
-        images: side_by_side(items().map(|item| &item.image)),
+        images: stack_images(items().map(|item| &item.image)),
         texts: items().map(|item| item.text).collect(),
         captions: with_targets(texts, cols),
     }
@@ -229,7 +229,7 @@ fn spoken(items: &[Item], widths: Widths) -> SpokenBatch {
     }
 }
 
-fn side_by_side<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
+fn stack_images<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
     let mut batch = ImageBatch::default();
     let mut mixed = Vec::new();
     for item in items {
@@ -247,7 +247,7 @@ fn side_by_side<'a>(items: impl Iterator<Item = &'a ImageItem>) -> ImageBatch {
 }
 
 /// Concatenates rows of different lengths, each padded on the right to `cols`.
-fn rectangle<'a>(rows: impl Iterator<Item = &'a [i32]>, cols: usize, filling: i32) -> Vec<i32> {
+fn pad_rows<'a>(rows: impl Iterator<Item = &'a [i32]>, cols: usize, filling: i32) -> Vec<i32> {
     let mut all = Vec::new();
     for (number, row) in rows.enumerate() {
         all.extend_from_slice(row);

@@ -133,7 +133,7 @@ impl DataConfig {
     }
 
     /// Returns the data set itself.
-    pub fn set(&self) -> &dyn DataSet {
+    pub fn data_set(&self) -> &dyn DataSet {
         match self {
             Self::Text(c) => c,
             Self::Arithmetic(c) => c,
@@ -208,7 +208,7 @@ impl DataConfig {
 
     /// Returns the same text data with evaluations that read a window of `context` tokens starting at every
     /// token; `None` if the examples are not windows of a text.
-    pub fn in_every_window(&self, context: usize) -> Option<Self> {
+    pub fn with_unit_stride(&self, context: usize) -> Option<Self> {
         let Self::Text(c) = self else { return None };
         Some(Self::Text(super::TextConfig {
             context,
@@ -218,16 +218,16 @@ impl DataConfig {
     }
 
     /// Returns how the contexts of questions are split into windows; `None` for data without questions.
-    pub fn cut(&self) -> Option<questions::Cut> {
+    pub fn question_windowing(&self) -> Option<questions::Windowing> {
         match self {
-            Self::Questions(c) => Some(c.cut()),
+            Self::Questions(c) => Some(c.windowing()),
             _ => None,
         }
     }
 
     /// Returns all faults of the data's own keys, each with its remedy.
     pub fn own_faults(&self) -> Vec<String> {
-        let mut faults = self.set().faults();
+        let mut faults = self.data_set().faults();
         faults.extend(self.size_faults());
         faults
     }
@@ -249,18 +249,18 @@ impl DataConfig {
 
     /// Returns the maximum length of an input in tokens; 0 for images.
     pub fn context(&self) -> usize {
-        self.set().context()
+        self.data_set().context()
     }
 
     /// Returns all faults of `[data]` in combination with this `[tokenizer]`, each with its remedy.
     pub fn faults(&self, tokenizer: Option<&TokenizerConfig>) -> Vec<String> {
         let mut faults = self.own_faults();
         let kind = self.kind();
-        match (self.set().needs_tokenizer(), tokenizer) {
+        match (self.data_set().needs_tokenizer(), tokenizer) {
             (true, None) => faults.push(format!(
                 "[data] kind = \"{kind}\" needs a [tokenizer]; the simplest is kind = \"char\""
             )),
-            (true, Some(t)) => faults.extend(self.set().tokenizer_faults(t)),
+            (true, Some(t)) => faults.extend(self.data_set().tokenizer_faults(t)),
             (false, None) => {}
             (false, Some(other)) if *other == TokenizerConfig::characters() => {}
             (false, Some(other)) => faults.push(format!(

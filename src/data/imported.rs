@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::labelled::LabelledTextConfig;
-use super::questions::Cut;
+use super::questions::Windowing;
 use super::speech;
 use super::{
     CaptionedImagesConfig, Data, DataConfig, DataSet, ExampleForm, ImagesConfig, PairsConfig,
@@ -78,7 +78,7 @@ impl ImportedConfig {
             }),
             // The label column holds lists of classes.
             ExampleForm::ManyLabelled => DataConfig::LabelledText(LabelledTextConfig {
-                labels: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
+                labels: Some(LabelledTextConfig::default_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
                 classes: shape.classes.clone(),
@@ -86,7 +86,7 @@ impl ImportedConfig {
             }),
             // The label column holds numbers.
             ExampleForm::Numbered => DataConfig::LabelledText(LabelledTextConfig {
-                score: Some(LabelledTextConfig::usual_label(first.0.first(), false)),
+                score: Some(LabelledTextConfig::default_label(first.0.first(), false)),
                 path: first,
                 context: self.context,
                 ..LabelledTextConfig::default()
@@ -99,7 +99,7 @@ impl ImportedConfig {
             ExampleForm::Questions => DataConfig::Questions(QuestionsConfig {
                 path: first,
                 context: self.context,
-                overlap: Cut::usual(self.context).overlap,
+                overlap: Windowing::with_default_overlap(self.context).overlap,
                 ..QuestionsConfig::default()
             }),
             ExampleForm::Pairs => {
@@ -193,7 +193,7 @@ impl DataSet for ImportedConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         self.gives
     }
 
@@ -218,7 +218,7 @@ impl DataSet for ImportedConfig {
         false
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         matches!(
             self.gives,
             ExampleForm::Pairs | ExampleForm::Captioned | ExampleForm::Preferences

@@ -15,7 +15,7 @@ pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<SampleRef> {
         SampleRef {
             sample: from + at,
             draw: step * count + lane,
-            begins: Some(at == 0),
+            begins_text: Some(at == 0),
         }
     });
     each.collect()
@@ -23,7 +23,7 @@ pub(super) fn step(len: u64, count: u64, step: u64) -> Vec<SampleRef> {
 
 /// Returns the example of each lane in batch `number` of one pass over `len` examples. Lanes with one example
 /// more come first, so that the last batch holds only the first lanes.
-pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<SampleRef> {
+pub(super) fn pass_batch(len: u64, count: u64, number: u64) -> Vec<SampleRef> {
     let count = count.clamp(1, len.max(1));
     let (share, longer) = (len / count, len % count);
     let reading = (0..count).take_while(|lane| number < share + u64::from(*lane < longer));
@@ -33,7 +33,7 @@ pub(super) fn once(len: u64, count: u64, number: u64) -> Vec<SampleRef> {
             SampleRef {
                 sample,
                 draw: sample,
-                begins: Some(number == 0),
+                begins_text: Some(number == 0),
             }
         })
         .collect()
@@ -47,7 +47,7 @@ mod tests {
     fn lanes_read_their_shares_in_order_and_begin_them_anew() {
         let samples = |step| -> Vec<(u64, bool)> {
             let taken = super::step(11, 3, step).into_iter();
-            taken.map(|t| (t.sample, t.begins.unwrap())).collect()
+            taken.map(|t| (t.sample, t.begins_text.unwrap())).collect()
         };
         assert_eq!(samples(0), [(0, true), (3, true), (7, true)]);
         assert_eq!(samples(2), [(2, false), (5, false), (9, false)]);
@@ -64,12 +64,13 @@ mod tests {
                 let mut seen = Vec::new();
                 let mut rows = usize::MAX;
                 for number in 0.. {
-                    let batch = once(len, count, number);
+                    let batch = pass_batch(len, count, number);
                     if batch.is_empty() {
                         break;
                     }
                     assert!(
-                        batch.len() <= rows && batch.iter().all(|t| t.begins == Some(number == 0))
+                        batch.len() <= rows
+                            && batch.iter().all(|t| t.begins_text == Some(number == 0))
                     );
                     rows = batch.len();
                     seen.push(batch);

@@ -17,7 +17,7 @@ pub use super::share::{Extent, Share};
 use crate::error::{Error, Result};
 
 /// Maximum number of prepared steps that wait in the queue.
-const AHEAD: usize = 4;
+const QUEUE_LENGTH: usize = 4;
 
 /// Returns the micro-batches of one step.
 ///
@@ -29,7 +29,7 @@ pub fn step_batches(
     micro_batch_size: usize,
     step: u64,
 ) -> Result<Vec<Batch>> {
-    step_share(source, order, micro_batch_size, step, &|all| 0..all).map(Share::alone)
+    step_share(source, order, micro_batch_size, step, &|all| 0..all).map(Share::as_whole_step)
 }
 
 /// Returns the micro-batches of one step that `share` selects, given their count. No other example is read.
@@ -56,7 +56,7 @@ pub fn step_share(
     let rows = micro_batch_size.max(1);
     let own = share(taken.len().div_ceil(rows));
     let epoch = order.epoch_after(source, step);
-    Ok(Share::read(source, &taken, rows, step, own)?.until(epoch))
+    Ok(Share::read(source, &taken, rows, step, own)?.with_epoch(epoch))
 }
 
 /// An endless stream of training steps, made ahead of time on a thread.
@@ -76,7 +76,7 @@ pub fn train_stream(
     micro_batch_size: usize,
     from_step: u64,
 ) -> TrainStream<Vec<Batch>> {
-    ahead(from_step, move |step| {
+    prefetch(from_step, move |step| {
         step_batches(source.as_ref(), &mut order, micro_batch_size, step)
     })
 }
@@ -92,17 +92,17 @@ pub fn share_stream(
     from_step: u64,
     share: impl Fn(usize) -> Range<usize> + Send + 'static,
 ) -> TrainStream<Share> {
-    ahead(from_step, move |step| {
+    prefetch(from_step, move |step| {
         step_share(source.as_ref(), &mut order, micro_batch_size, step, &share)
     })
 }
 
 /// Makes steps from `from_step` on, on a thread, until one fails.
-fn ahead<T: Send + 'static>(
+fn prefetch<T: Send + 'static>(
     from_step: u64,
     mut make: impl FnMut(u64) -> Result<T> + Send + 'static,
 ) -> TrainStream<T> {
-    let (send, ready) = sync_channel(AHEAD);
+    let (send, ready) = sync_channel(QUEUE_LENGTH);
     let work = {
         let send = send.clone();
         move || {
@@ -167,20 +167,23 @@ pub struct EvalSize {
     /// Rows of each batch.
     pub rows: usize,
     /// Minimum number of rows of the last batch: fewer are added to the batch before.
-    pub least: usize,
+    pub min_last_rows: usize,
 }
 
 impl EvalSize {
     /// Batches of `rows` rows each, of which the last may have fewer.
     pub fn of(rows: usize) -> Self {
-        Self { rows, least: 1 }
+        Self {
+            rows,
+            min_last_rows: 1,
+        }
     }
 
     /// Returns the number of batches that `examples` examples make.
     pub fn batches(self, examples: usize) -> usize {
         let rows = self.rows.max(1);
         let all = examples.div_ceil(rows);
-        match all > 1 && examples - (all - 1) * rows < self.least {
+        match all > 1 && examples - (all - 1) * rows < self.min_last_rows {
             true => all - 1,
             false => all,
         }
@@ -205,8 +208,8 @@ pub fn eval_share(
             (number + 1) * size
         };
         let samples = number * size..end;
-        let taken: Vec<SampleRef> = samples.map(|n| SampleRef::alone(n, n)).collect();
-        one(source.as_ref(), &taken, number)
+        let taken: Vec<SampleRef> = samples.map(|n| SampleRef::independent(n, n)).collect();
+        single_batch(source.as_ref(), &taken, number)
     })
 }
 
@@ -222,17 +225,17 @@ pub fn eval_lanes(
     let (len, count) = (source.len() as u64, count.max(1));
     let each = count.div_ceil(groups.max(1));
     (0..len.div_ceil(count as u64)).map(move |number| {
-        let taken = lanes::once(len, count as u64, number);
+        let taken = lanes::pass_batch(len, count as u64, number);
         let groups = taken.chunks(each).enumerate();
         let own = groups.filter(|(group, _)| own.contains(group));
-        own.map(|(_, lanes)| one(source.as_ref(), lanes, number))
+        own.map(|(_, lanes)| single_batch(source.as_ref(), lanes, number))
             .collect()
     })
 }
 
 /// Collates some examples into one batch.
-fn one(source: &dyn Source, taken: &[SampleRef], number: u64) -> Result<Batch> {
-    let mut batches = Share::read(source, taken, taken.len().max(1), number, 0..1)?.alone();
+fn single_batch(source: &dyn Source, taken: &[SampleRef], number: u64) -> Result<Batch> {
+    let mut batches = Share::read(source, taken, taken.len().max(1), number, 0..1)?.as_whole_step();
     batches
         .pop()
         .ok_or_else(|| Error::run("an evaluation batch is empty"))
@@ -244,7 +247,13 @@ mod tests {
 
     #[test]
     fn a_last_row_belongs_to_the_batch_before_where_it_must_not_stand_alone() {
-        let batches = |least, examples| EvalSize { rows: 8, least }.batches(examples);
+        let batches = |least, examples| {
+            EvalSize {
+                rows: 8,
+                min_last_rows: least,
+            }
+            .batches(examples)
+        };
         assert_eq!([0, 1, 8, 9, 10].map(|n| batches(2, n)), [0, 1, 1, 1, 2]);
         assert_eq!([0, 1, 8, 9, 10].map(|n| batches(1, n)), [0, 1, 1, 2, 2]);
     }

@@ -14,8 +14,10 @@ mod collate;
 mod config;
 pub mod conversations;
 pub mod corrupted;
+mod data_set;
 mod described;
-pub mod evaluated;
+mod evaluation_files;
+pub mod evaluation_keys;
 pub mod files;
 mod form;
 pub mod images;
@@ -27,7 +29,6 @@ pub mod loader;
 pub mod masked;
 mod order;
 pub mod origin;
-mod other_files;
 pub mod pairs;
 mod parts;
 pub mod preferences;
@@ -37,7 +38,6 @@ pub mod questions;
 mod read_input;
 pub mod retrieval;
 pub mod sample;
-mod set;
 mod shape;
 mod share;
 pub mod speech;
@@ -47,7 +47,7 @@ pub mod tagged;
 pub mod targets;
 pub mod text;
 mod view;
-pub mod weighed;
+pub mod weighted_source;
 
 use crate::error::Result;
 use crate::tokenizer::{ChatTemplate, Tokenizer};
@@ -58,10 +58,11 @@ use std::sync::Arc;
 pub use batch::{Batch, Content, Item, PairItem, SpeechShape, TextItem};
 pub use captioned::CaptionedImagesConfig;
 pub use captions::Captions;
-pub use catalog::search_path::Places;
+pub use catalog::search_path::SearchPath;
 pub use config::DataConfig;
 pub use conversations::ConversationsConfig;
 pub use corrupted::CorruptedView;
+pub use data_set::{DataSet, Request};
 pub use files::paths::Paths;
 pub use form::ExampleForm;
 pub use images::ImagesConfig;
@@ -78,7 +79,6 @@ pub use prepare::prepare;
 pub use prepared::Data;
 pub use questions::QuestionsConfig;
 pub use retrieval::{Chunking, Database, DatabaseConfig};
-pub use set::{DataSet, Request};
 pub use shape::{Limit, Shape};
 pub use speech::transcribed::TranscribedSpeechConfig;
 pub use synthetic::arithmetic::ArithmeticConfig;
@@ -164,7 +164,7 @@ pub trait Source: Send + Sync {
     }
 
     /// Whether examples are drawn (every number gives a new one) rather than counted (`0..len`).
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         false
     }
 }
@@ -240,7 +240,7 @@ pub struct Tokenizers {
 
 impl Tokenizers {
     /// Uses one tokenizer for everything.
-    pub fn one(tokenizer: Tokenizer) -> Self {
+    pub fn single(tokenizer: Tokenizer) -> Self {
         Self {
             text: Some(tokenizer),
             ..Self::default()
@@ -248,14 +248,14 @@ impl Tokenizers {
     }
 
     /// Returns the tokenizer of the targets: `target`, or else `text`.
-    pub fn of_targets(&self) -> Option<&Tokenizer> {
+    pub fn target_tokenizer(&self) -> Option<&Tokenizer> {
         self.target.as_ref().or(self.text.as_ref())
     }
 
     /// Whether sources and targets have different vocabularies. Two tokenizers that split texts differently
     /// but map every id to the same token (Marian's `source.spm` and `target.spm` over one `vocab.json`)
     /// share one vocabulary.
-    pub fn two_vocabularies(&self) -> bool {
+    pub fn has_two_vocabularies(&self) -> bool {
         let (Some(source), Some(target)) = (&self.text, &self.target) else {
             return false;
         };

@@ -29,7 +29,7 @@ pub struct SampleRef {
     pub draw: u64,
     /// Whether the row's text begins with this example rather than continuing where the example of the
     /// previous step ended; `None` if rows of different steps are unrelated.
-    pub begins: Option<bool>,
+    pub begins_text: Option<bool>,
 }
 
 /// Number of batches whose examples are sorted by length together.
@@ -89,15 +89,20 @@ impl Order {
     /// Returns the examples of step `step`; the source must not be empty.
     pub fn step(&mut self, source: &dyn Source, step: u64) -> Vec<SampleRef> {
         if self.repeats == 1 {
-            return self.taken(source, step);
+            return self.distinct_step(source, step);
         }
         let begins = Some(step.is_multiple_of(self.repeats));
-        let taken = self.taken(source, step / self.repeats).into_iter();
-        taken.map(|one| SampleRef { begins, ..one }).collect()
+        let taken = self.distinct_step(source, step / self.repeats).into_iter();
+        taken
+            .map(|one| SampleRef {
+                begins_text: begins,
+                ..one
+            })
+            .collect()
     }
 
     /// Returns the examples of step `step`, counting repeated steps once.
-    fn taken(&mut self, source: &dyn Source, step: u64) -> Vec<SampleRef> {
+    fn distinct_step(&mut self, source: &dyn Source, step: u64) -> Vec<SampleRef> {
         match self.size {
             BatchSize::Items(count) if self.lanes => {
                 lanes::step(source.len() as u64, count as u64, step)
@@ -146,7 +151,7 @@ impl Order {
         let len = source.len() as u64;
         let mut order = None;
         let place = |number: u64| {
-            if source.drawn() {
+            if source.is_endless() {
                 return number;
             }
             let epoch = number / len;
@@ -160,7 +165,7 @@ impl Order {
         let samples: Vec<u64> = numbers.clone().map(place).collect();
         let taken = samples.into_iter().zip(numbers);
         taken
-            .map(|(sample, draw)| SampleRef::alone(sample, draw))
+            .map(|(sample, draw)| SampleRef::independent(sample, draw))
             .collect()
     }
 
@@ -175,13 +180,13 @@ impl Order {
             epoch += 1;
             batches = self.batches(source, budget, epoch);
         }
-        let draw = |sample: u64| match source.drawn() {
+        let draw = |sample: u64| match source.is_endless() {
             true => sample,
             false => epoch * len + sample,
         };
         let taken = batches[(step - first) as usize]
             .iter()
-            .map(|&sample| SampleRef::alone(sample, draw(sample)))
+            .map(|&sample| SampleRef::independent(sample, draw(sample)))
             .collect();
         self.epoch = Some((epoch, first, batches));
         taken
@@ -192,7 +197,7 @@ impl Order {
     fn batches(&self, source: &dyn Source, budget: usize, epoch: u64) -> Vec<Vec<u64>> {
         let len = source.len() as u64;
         let order = Permutation::new(self.seed, epoch, len);
-        let examples = (0..len).map(|i| match source.drawn() {
+        let examples = (0..len).map(|i| match source.is_endless() {
             true => epoch * len + i,
             false => order.at(i),
         });
@@ -203,11 +208,11 @@ impl Order {
             pool.push((size, sample));
             tokens += size;
             if tokens >= budget.saturating_mul(POOL) {
-                cut(std::mem::take(&mut pool), budget, &mut batches);
+                split_pool(std::mem::take(&mut pool), budget, &mut batches);
                 tokens = 0;
             }
         }
-        cut(pool, budget, &mut batches);
+        split_pool(pool, budget, &mut batches);
         let count = batches.len() as u64;
         // A different permutation from that of the examples, for any number of epochs that a run may have.
         let order = Permutation::new(self.seed, epoch | 1 << 63, count.max(1));
@@ -221,17 +226,17 @@ impl Order {
 
 impl SampleRef {
     /// An example in a row that does not continue from step to step.
-    pub fn alone(sample: u64, draw: u64) -> Self {
+    pub fn independent(sample: u64, draw: u64) -> Self {
         Self {
             sample,
             draw,
-            begins: None,
+            begins_text: None,
         }
     }
 }
 
 /// Divides a pool of (size, example) pairs into batches of similar sizes.
-fn cut(mut pool: Vec<(usize, u64)>, budget: usize, batches: &mut Vec<Vec<u64>>) {
+fn split_pool(mut pool: Vec<(usize, u64)>, budget: usize, batches: &mut Vec<Vec<u64>>) {
     // A stable sort: equal sizes stay in the order of the permutation.
     pool.sort_by_key(|(size, _)| *size);
     let mut batch = Vec::new();

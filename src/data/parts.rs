@@ -1,7 +1,7 @@
 //! The keys that say which files, and which of their examples, belong to which split, for kinds of data whose
 //! files are tables of examples.
 
-use super::files::found;
+use super::files::discovery;
 use super::{Data, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, split};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Returns the key that names the files of a split.
-pub(super) fn key_of(split: Split) -> &'static str {
+pub(super) fn path_key(split: Split) -> &'static str {
     match split {
         Split::Train => "path",
         Split::Valid => "valid_path",
@@ -87,7 +87,7 @@ impl<'a> Parts<'a> {
     /// Returns all paths with the keys that name them.
     pub fn paths(&self) -> Vec<(&'static str, &'a Path)> {
         let all = self.by_split();
-        all.map(|(split, path)| (key_of(split), path)).collect()
+        all.map(|(split, path)| (path_key(split), path)).collect()
     }
 
     /// Returns all paths with the splits that they are for.
@@ -165,8 +165,9 @@ impl<'a> Parts<'a> {
             let mut all = Vec::new();
             for place in places {
                 let place = place?;
-                let files = request.files(key_of(split), std::slice::from_ref(&place), |_| true)?;
-                for path in found::of_tables(&place, files) {
+                let files =
+                    request.files(path_key(split), std::slice::from_ref(&place), |_| true)?;
+                for path in discovery::table_files(&place, files) {
                     all.extend(read(split, &path)?);
                 }
             }
@@ -176,7 +177,7 @@ impl<'a> Parts<'a> {
         let [valid, test] = self.held_out;
         let (valid, test) = (of(Split::Valid, valid)?, of(Split::Test, test)?);
         let total = all.len();
-        let mut parts = split::drawn(all, self.fractions());
+        let mut parts = split::random_split(all, self.fractions());
         parts.valid.extend(valid);
         parts.test.extend(test);
         let [many, one] = what;
@@ -221,7 +222,7 @@ impl<'a> Parts<'a> {
         Ok(Data {
             valid: held_out.valid,
             test: held_out.test,
-            tokenizers: Tokenizers::one(tokenizer),
+            tokenizers: Tokenizers::single(tokenizer),
             tokens,
             ..Data::new(train, shape)
         })

@@ -23,7 +23,9 @@ impl DataConfig {
             Self::LabelledText(c) => c.read(text, pair, tokenizer),
             Self::ArticleHalves(c) => c.read(text, pair, tokenizer),
             // An imported run does not say how many texts a row has.
-            _ if pair.is_some() && !(self.is_imported() && tokenizer.edges().is_some()) => {
+            _ if pair.is_some()
+                && !(self.is_imported() && tokenizer.special_token_layout().is_some()) =>
+            {
                 Err(Error::usage("the run reads single texts: leave --pair out"))
             }
             _ => {
@@ -35,7 +37,7 @@ impl DataConfig {
                         .collect())
                 };
                 let pair = pair.map(ids).transpose()?;
-                let edges = tokenizer.edges();
+                let edges = tokenizer.special_token_layout();
                 examples::framed(ids(text)?, pair, self.context(), edges.as_ref())
             }
         }
@@ -51,7 +53,7 @@ impl DataConfig {
             Ok(ids.map(|id| id as i32).collect())
         };
         let second = Some(ids(second)?);
-        let edges = tokenizer.edges();
+        let edges = tokenizer.special_token_layout();
         examples::framed(ids(first)?, second, self.context(), edges.as_ref())
     }
 
@@ -60,9 +62,9 @@ impl DataConfig {
     ///
     /// # Errors
     /// If the tokenizer cannot encode the text, or if it is empty and the tokenizer adds no special tokens.
-    pub fn read_alone(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
+    pub fn read_single(&self, text: &str, tokenizer: &Tokenizer) -> Result<(TextItem, bool)> {
         let ids = tokenizer.encode(text)?.into_iter().map(|id| id as i32);
-        let (ids, edges) = (ids.collect::<Vec<i32>>(), tokenizer.edges());
+        let (ids, edges) = (ids.collect::<Vec<i32>>(), tokenizer.special_token_layout());
         let edges = edges.as_ref();
         let whole = ids.len() + edges.map_or(0, |edges| edges.len(false));
         let item = examples::framed(ids, None, self.context(), edges)?;
@@ -76,13 +78,13 @@ impl DataConfig {
     /// # Errors
     /// If the file cannot be read or decoded.
     pub fn read_sequence(&self, file: &Path) -> Result<Option<TextItem>> {
-        let size = self.sequence();
+        let size = self.sequence_image_size();
         size.map(|size| sequence::read(file, size)).transpose()
     }
 
     /// Returns the height and width of images that are read as sequences of grey values; `None` if the data
     /// has none.
-    pub fn sequence(&self) -> Option<[usize; 2]> {
+    pub fn sequence_image_size(&self) -> Option<[usize; 2]> {
         match self {
             Self::Images(c) => c.size.filter(|_| c.sequence),
             Self::Pathfinder(c) => c.sequence.then_some([c.size; 2]),

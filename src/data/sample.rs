@@ -14,29 +14,29 @@ use crate::rng::Permutation;
 const DRAW: (u64, u64) = (0, u64::MAX - 1);
 
 /// Returns a predicate that tells whether an example is among the `count` of `len` that are sampled.
-fn chosen(len: usize, count: usize) -> impl Fn(u64) -> bool {
+fn is_sampled(len: usize, count: usize) -> impl Fn(u64) -> bool {
     let order = Permutation::new(DRAW.0, DRAW.1, len as u64);
     move |number| order.at(number) < count as u64
 }
 
 /// Returns the numbers of the `count` sampled examples out of `len`, in ascending order.
-pub fn numbers(len: usize, count: usize) -> Vec<u64> {
-    let chosen = chosen(len, count);
+pub fn sampled_numbers(len: usize, count: usize) -> Vec<u64> {
+    let chosen = is_sampled(len, count);
     (0..len as u64).filter(|number| chosen(*number)).collect()
 }
 
 /// A split with the `count` sampled examples first: a pass that ends after them covers the sample, and one
 /// that continues reads the rest.
-pub struct PartFirst {
+pub struct SampleFirst {
     source: Arc<dyn Source>,
     order: Vec<u64>,
 }
 
-impl PartFirst {
+impl SampleFirst {
     /// Reorders the split.
     pub fn new(source: Arc<dyn Source>, count: usize) -> Self {
         let len = source.len();
-        let chosen = chosen(len, count);
+        let chosen = is_sampled(len, count);
         let (mut order, rest): (Vec<u64>, Vec<u64>) =
             (0..len as u64).partition(|number| chosen(*number));
         order.extend(rest);
@@ -44,7 +44,7 @@ impl PartFirst {
     }
 }
 
-impl Source for PartFirst {
+impl Source for SampleFirst {
     fn len(&self) -> usize {
         self.order.len()
     }
@@ -90,9 +90,9 @@ mod tests {
 
     #[test]
     fn a_part_is_drawn_from_everywhere_and_always_the_same() {
-        let part = numbers(1000, 100);
+        let part = sampled_numbers(1000, 100);
         assert_eq!(part.len(), 100);
-        assert!(part.is_sorted() && part == numbers(1000, 100));
+        assert!(part.is_sorted() && part == sampled_numbers(1000, 100));
         for hundreds in 0..10 {
             let within = part.iter().filter(|n| **n / 100 == hundreds).count();
             assert!(
@@ -100,7 +100,7 @@ mod tests {
                 "{within} of the {hundreds}th hundred"
             );
         }
-        assert_eq!(numbers(7, 7), [0, 1, 2, 3, 4, 5, 6]);
-        assert_eq!(numbers(3, 9), [0, 1, 2]);
+        assert_eq!(sampled_numbers(7, 7), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(sampled_numbers(3, 9), [0, 1, 2]);
     }
 }

@@ -105,7 +105,7 @@ pub struct Limit {
 impl Limit {
     /// Returns the larger of each number.
     #[must_use]
-    pub fn or(self, other: Self) -> Self {
+    pub fn elementwise_max(self, other: Self) -> Self {
         Self {
             positions: self.positions.max(other.positions),
             read: self.read.max(other.read),

@@ -7,7 +7,7 @@
 use super::batch::{Batch, Item};
 use super::collate::{Widths, collate};
 use super::order::SampleRef;
-use super::{Source, weighed};
+use super::{Source, weighted_source};
 use crate::error::{Error, Result};
 use rayon::prelude::*;
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -16,7 +16,7 @@ use std::sync::OnceLock;
 use std::thread::available_parallelism;
 
 /// Numbers in the serialized form of an [`Extent`].
-const NUMBERS: usize = Widths::NUMBERS + 4;
+const NUMBERS: usize = Widths::LEN + 4;
 
 /// Maximum number of threads that make examples.
 const MOST_THREADS: usize = 16;
@@ -71,9 +71,9 @@ fn threads() -> Option<&'static ThreadPool> {
 impl Extent {
     /// Returns the extent of both sets of rows together.
     #[must_use]
-    pub fn joined(self, other: Self) -> Self {
+    pub fn merged(self, other: Self) -> Self {
         Self {
-            widths: self.widths.joined(other.widths),
+            widths: self.widths.elementwise_max(other.widths),
             scored: self.scored + other.scored,
             weight: self.weight + other.weight,
             second: self.second + other.second,
@@ -84,7 +84,7 @@ impl Extent {
     /// Serializes the extent, for other processes.
     pub fn to_bytes(self) -> Vec<u8> {
         let counts = [self.scored, self.second, self.tokens];
-        let numbers = self.widths.numbers().into_iter().chain(counts);
+        let numbers = self.widths.to_array().into_iter().chain(counts);
         let numbers = numbers.map(|n| n as u64).chain([self.weight.to_bits()]);
         numbers.flat_map(u64::to_le_bytes).collect()
     }
@@ -99,7 +99,7 @@ impl Extent {
         let numbers: Vec<u64> = numbers.collect();
         match <[u64; NUMBERS]>::try_from(numbers) {
             Ok([widths @ .., scored, second, tokens, weight]) if rest.is_empty() => Ok(Self {
-                widths: Widths::from_numbers(widths.map(|n| n as usize)),
+                widths: Widths::from_array(widths.map(|n| n as usize)),
                 scored: scored as usize,
                 weight: f64::from_bits(weight),
                 second: second as usize,
@@ -137,7 +137,9 @@ impl Share {
                 first_row: part * rows,
                 scored: content.scored(),
                 class_weights: weights.cloned(),
-                weight: weights.map_or(0.0, |weights| weighed::weight(&content, weights)),
+                weight: weights.map_or(0.0, |weights| {
+                    weighted_source::total_weight(&content, weights)
+                }),
                 second: content.second(),
                 tokens: content.tokens(),
                 step_scored: 0,
@@ -147,11 +149,11 @@ impl Share {
                 step_rows: 0,
                 step,
                 steps: 0,
-                begins: taken.iter().map(|t| t.begins).collect(),
+                begins: taken.iter().map(|t| t.begins_text).collect(),
                 split: source.split(),
                 watch: None,
                 recompute: false,
-                unread: false,
+                keeps_sums_on_device: false,
                 content,
             }
         });
@@ -181,7 +183,7 @@ impl Share {
     }
 
     /// Returns the same share with the number of passes over the source after its step.
-    pub(super) fn until(self, epoch: f64) -> Self {
+    pub(super) fn with_epoch(self, epoch: f64) -> Self {
         Self {
             epoch: Some(epoch),
             ..self
@@ -199,13 +201,13 @@ impl Share {
     }
 
     /// Returns the micro-batches of a step that consists only of this share.
-    pub fn alone(self) -> Vec<Batch> {
+    pub fn as_whole_step(self) -> Vec<Batch> {
         let extent = self.extent;
-        self.of(extent)
+        self.in_step(extent)
     }
 
     /// Returns the micro-batches as part of a step with this extent.
-    pub fn of(mut self, step: Extent) -> Vec<Batch> {
+    pub fn in_step(mut self, step: Extent) -> Vec<Batch> {
         let mut items = self.items.as_slice();
         for batch in &mut self.batches {
             if step.widths != self.extent.widths && !items.is_empty() {
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn several_threads_make_what_one_makes() {
-        let taken: Vec<SampleRef> = (0..100).map(|n| SampleRef::alone(7 * n, n)).collect();
+        let taken: Vec<SampleRef> = (0..100).map(|n| SampleRef::independent(7 * n, n)).collect();
         let made = |costly, broken| examples(&Numbered { costly, broken }, &taken);
         let (one, several) = (made(false, 1000).unwrap(), made(true, 1000).unwrap());
         assert!(one.len() == 100 && one == several);

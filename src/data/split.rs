@@ -44,14 +44,14 @@ pub(super) fn limit<T>(items: &mut Vec<T>, wanted: usize, what: &str) -> Result<
 
 /// The bounds of the validation and test parts, and the number of units in the documents so far.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct SplitCursor {
     unit: Unit,
     valid: usize,
     test: usize,
     at: usize,
 }
 
-impl Cut {
+impl SplitCursor {
     /// Computes the bounds of `total` units: first the training part, then validation, then test.
     ///
     /// # Errors
@@ -76,7 +76,7 @@ impl Cut {
 
     /// Returns the parts of the next document, or of a piece of it; `ends` tells whether the piece ends the
     /// document. Most parts are empty.
-    pub fn next(&mut self, document: Vec<u8>, ends: bool) -> PerSplit<Vec<u8>> {
+    pub fn split_document(&mut self, document: Vec<u8>, ends: bool) -> PerSplit<Vec<u8>> {
         let mut parts = PerSplit::default();
         let end = self.at + self.unit.count(&document);
         let mut rest = document;
@@ -102,7 +102,10 @@ impl Unit {
     /// Returns the number of units in a document.
     pub fn count(self, document: &[u8]) -> usize {
         match self {
-            Self::Characters => document.iter().filter(|b| !continues(**b)).count(),
+            Self::Characters => document
+                .iter()
+                .filter(|b| !is_continuation_byte(**b))
+                .count(),
             Self::Bytes => document.len(),
             Self::Documents => 1,
         }
@@ -124,27 +127,27 @@ fn offset(text: &[u8], unit: Unit, count: usize) -> usize {
         Unit::Characters => text
             .iter()
             .enumerate()
-            .filter(|(_, b)| !continues(**b))
+            .filter(|(_, b)| !is_continuation_byte(**b))
             .nth(count)
             .map_or(text.len(), |(at, _)| at),
     }
 }
 
 /// Whether a byte continues a UTF-8 character.
-fn continues(byte: u8) -> bool {
+fn is_continuation_byte(byte: u8) -> bool {
     byte & 0xC0 == 0x80
 }
 
 /// Seed and epoch of the held-out examples, the same for every run's seed; no run reaches this epoch.
-const FIXED: (u64, u64) = (0, u64::MAX);
+const HELD_OUT_DRAW: (u64, u64) = (0, u64::MAX);
 
 /// Divides examples into three parts, at random but always the same: the given shares go to validation and
 /// test.
-pub(super) fn drawn<T>(all: Vec<T>, (valid, test): (f64, f64)) -> PerSplit<Vec<T>> {
+pub(super) fn random_split<T>(all: Vec<T>, (valid, test): (f64, f64)) -> PerSplit<Vec<T>> {
     let total = all.len();
     let count = |share: f64| (total as f64 * share).round() as usize;
     let (valid, test) = (count(valid), count(test));
-    let order = Permutation::new(FIXED.0, FIXED.1, total as u64);
+    let order = Permutation::new(HELD_OUT_DRAW.0, HELD_OUT_DRAW.1, total as u64);
     let mut parts = PerSplit::<Vec<T>>::default();
     for (number, example) in all.into_iter().enumerate() {
         let split = match order.at(number as u64) as usize {
@@ -176,10 +179,10 @@ mod tests {
     fn cut(texts: &[&str], unit: Unit, valid: f64, test: f64) -> Result<PerSplit<Vec<Vec<u8>>>> {
         let texts = of(texts);
         let total = texts.iter().map(|text| unit.count(text)).sum();
-        let mut cut = Cut::new(total, unit, valid, test)?;
+        let mut cut = SplitCursor::new(total, unit, valid, test)?;
         let mut all = PerSplit::<Vec<Vec<u8>>>::default();
         for text in texts {
-            let parts = cut.next(text, true);
+            let parts = cut.split_document(text, true);
             for split in Split::ALL {
                 let part = parts.get(split);
                 let part = (!part.is_empty()).then(|| part.clone());

@@ -59,16 +59,16 @@ impl Targets {
     }
 
     /// Whether the only second target of a text is the token after its last target.
-    pub fn ends_beyond(self) -> bool {
+    pub fn has_single_second_target(self) -> bool {
         self.second && self.positions == ScoredPositions::Last
     }
 
     /// Sets these targets on a text. The second target of a position is the first target of the next
     /// position, if both are scored, so it never leaves the document.
-    fn text(self, mut item: TextItem) -> TextItem {
+    fn set_targets(self, mut item: TextItem) -> TextItem {
         if self.second {
             let next = item.targets.iter().skip(1).copied();
-            let next = next.chain([item.after.unwrap_or(NOT_SCORED)]);
+            let next = next.chain([item.next_token.unwrap_or(NOT_SCORED)]);
             let both = item.targets.iter().zip(next).map(|(first, next)| {
                 if *first == NOT_SCORED {
                     NOT_SCORED
@@ -106,7 +106,7 @@ impl Source for Retargeted {
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         Ok(match self.source.get(sample, draw)? {
-            Item::Text(item) => Item::Text(self.targets.text(item)),
+            Item::Text(item) => Item::Text(self.targets.set_targets(item)),
             other => other,
         })
     }
@@ -119,8 +119,8 @@ impl Source for Retargeted {
         self.source.split()
     }
 
-    fn drawn(&self) -> bool {
-        self.source.drawn()
+    fn is_endless(&self) -> bool {
+        self.source.is_endless()
     }
 
     fn is_costly(&self) -> bool {
@@ -154,7 +154,7 @@ mod tests {
         TextItem {
             inputs: vec![0; targets.len()],
             targets: targets.to_vec(),
-            after,
+            next_token: after,
             ..TextItem::default()
         }
     }
@@ -164,7 +164,7 @@ mod tests {
         second: bool,
         item: TextItem,
     ) -> (Vec<i32>, Option<Vec<i32>>) {
-        let item = Targets { positions, second }.text(item);
+        let item = Targets { positions, second }.set_targets(item);
         (item.targets, item.second)
     }
 

@@ -15,7 +15,7 @@ use std::sync::OnceLock;
 /// Returns the card with this number in a family, in the order of [`found`]. Without a number, the family's default is used. A
 /// number that is too high gives a discrete card that does not exist, which [`require`] refuses.
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
-pub fn of_cards(
+pub fn select_card(
     backend: Backend,
     index: Option<usize>,
     named: fn(burn::tensor::DeviceKind) -> Device,
@@ -23,7 +23,7 @@ pub fn of_cards(
     let Some(number) = index else {
         return named(burn::tensor::DeviceKind::DefaultDevice);
     };
-    keep_kernels();
+    cache_kernels();
     match cards(&devices(backend)).get(number) {
         Some(card) => Device::clone(card),
         None => named(burn::tensor::DeviceKind::DiscreteGpu(number)),
@@ -32,7 +32,7 @@ pub fn of_cards(
 
 /// Makes CubeCL store tuning results and compiled kernels in the user's cache folder, unless a `cubecl.toml` names another place.
 /// CubeCL's default is below the current folder, and stores only tuning results.
-pub fn keep_kernels() {
+pub fn cache_kernels() {
     static KEPT: OnceLock<()> = OnceLock::new();
     KEPT.get_or_init(|| {
         let mut settings = CubeClRuntimeConfig::from_current_dir().override_from_env();
@@ -50,7 +50,7 @@ pub fn keep_kernels() {
 /// Makes CubeCL store tuning results and compiled kernels for this card separately from those for other cards, which may share the
 /// folder on another machine: CubeCL identifies cards by their numbers, and the fastest kernel of one may not run on another. The
 /// first card that a process opens determines the folder. Returns whether the folder existed before this process.
-pub fn keep_apart(device: &Device) -> bool {
+pub fn separate_kernel_caches(device: &Device) -> bool {
     static BEFORE: OnceLock<bool> = OnceLock::new();
     *BEFORE.get_or_init(|| {
         let identity = device.identity();
@@ -63,7 +63,7 @@ pub fn keep_apart(device: &Device) -> bool {
 }
 
 pub fn described(name: DeviceName, device: &Device) -> Option<Gpu> {
-    let tuned_before = keep_apart(device);
+    let tuned_before = separate_kernel_caches(device);
     let identity = device.identity()?;
     Some(Gpu {
         backend: name.backend.name().into(),
@@ -127,7 +127,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
         None => !devices.is_empty(),
     };
     if is_there {
-        return readable(name, device);
+        return refuse_software_device(name, device);
     }
     Err(Error::usage(format!(
         "this machine has no device `{name}`; `formwork list devices` shows those that it has"
@@ -135,7 +135,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
 }
 
 /// Refuses Mesa's software device, which crashes on the SPIR-V that CubeCL writes for it: docs/gpus.md, "Building".
-fn readable(name: DeviceName, device: &Device) -> Result<()> {
+fn refuse_software_device(name: DeviceName, device: &Device) -> Result<()> {
     let adapter = device.identity().map(|identity| identity.name);
     let software = adapter.filter(|adapter| adapter.starts_with("llvmpipe"));
     match software.filter(|_| name.backend == Backend::Vulkan) {
@@ -147,8 +147,8 @@ fn readable(name: DeviceName, device: &Device) -> Result<()> {
 }
 
 /// Lists the devices of a family: its cards by number, or, if there are none, the device that the family uses instead.
-pub fn found(backend: Backend) -> Vec<(String, String)> {
-    keep_kernels();
+pub fn list_cards(backend: Backend) -> Vec<(String, String)> {
+    cache_kernels();
     let devices = devices(backend);
     let named = |device: &Device, name: String| Some((name, device.identity()?.name));
     let cards = cards(&devices);

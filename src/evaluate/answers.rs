@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap};
 
 /// The best span of one window.
 #[derive(Clone, Copy, Debug)]
-pub struct Found<'a> {
+pub struct SpanPrediction<'a> {
     /// Score of the span.
     pub score: f32,
     /// Score of no answer.
@@ -42,7 +42,13 @@ struct Best {
 impl Answers {
     /// Adds the best span of a window of a question with these right answers, of which there are none if the question
     /// has no answer. `may_lack` tells whether questions of the data may lack an answer.
-    pub fn add(&mut self, question: u64, found: Found<'_>, right: &[String], may_lack: bool) {
+    pub fn add(
+        &mut self,
+        question: u64,
+        found: SpanPrediction<'_>,
+        right: &[String],
+        may_lack: bool,
+    ) {
         let of = |score: fn(&str, &str) -> f64| {
             let right = right.iter().map(|right| score(right, found.text));
             right
@@ -101,7 +107,7 @@ impl Answers {
 }
 
 /// Normalises a text for comparison: lower case, without ASCII punctuation, articles and extra blanks.
-pub fn normal(text: &str) -> String {
+pub fn normalize(text: &str) -> String {
     let lower = text.to_lowercase();
     let plain: Vec<char> = lower
         .chars()
@@ -121,12 +127,12 @@ pub fn normal(text: &str) -> String {
 
 /// Returns whether an answer equals the right one after normalisation.
 pub fn exact(right: &str, answer: &str) -> bool {
-    normal(right) == normal(answer)
+    normalize(right) == normalize(answer)
 }
 
 /// Returns F1 over the words of an answer; if either text has no words, 1 if both have none, else 0.
 pub fn f1(right: &str, answer: &str) -> f64 {
-    let (right, answer) = (normal(right), normal(answer));
+    let (right, answer) = (normalize(right), normalize(answer));
     let [right, answer] = [&right, &answer].map(|text| text.split_whitespace().collect::<Vec<_>>());
     if right.is_empty() || answer.is_empty() {
         return f64::from(u8::from(right.is_empty() && answer.is_empty()));
@@ -152,7 +158,7 @@ mod tests {
     #[test]
     fn the_best_window_answers_unless_none_is_likelier() {
         let right = ["The Seine".to_string()];
-        let found = |score, none, text| Found { score, none, text };
+        let found = |score, none, text| SpanPrediction { score, none, text };
         let mut one = Answers::default();
         one.add(0, found(2.0, 5.0, "Rhine"), &right, true);
         one.add(0, found(3.0, 1.0, "seine."), &right, true);
@@ -167,7 +173,7 @@ mod tests {
 
     #[test]
     fn articles_and_marks_are_passed_over() {
-        assert_eq!(normal("The  U.S.A., an «Idea»"), "usa «idea»");
+        assert_eq!(normalize("The  U.S.A., an «Idea»"), "usa «idea»");
         assert!(exact("the cat", "Cat!") && !exact("cat", "cats"));
         assert_eq!(f1("a red cat", "red cat red"), 0.8);
         assert_eq!((f1("", "the"), f1("", "cat")), (1.0, 0.0));

@@ -120,7 +120,7 @@ impl Bleu {
 
     /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
-        self.references.note(references.len());
+        self.references.record(references.len());
         let hypothesis = self.prepare(hypothesis);
         let hypothesis: Vec<&str> = words(&hypothesis).collect();
         let texts: Vec<String> = references

@@ -103,12 +103,14 @@ impl Chrf {
 
     /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
-        self.references.note(references.len());
-        let hypothesis = Side::new(hypothesis, &self.options);
+        self.references.record(references.len());
+        let hypothesis = Segment::new(hypothesis, &self.options);
         let mut best: Option<(f64, Vec<Matches>)> = None;
         for reference in references {
-            let matches =
-                hypothesis.against(&Side::new(reference.as_ref(), &self.options), &self.options);
+            let matches = hypothesis.match_ngrams(
+                &Segment::new(reference.as_ref(), &self.options),
+                &self.options,
+            );
             let f_score = f_score(&matches, &self.options);
             if best.as_ref().is_none_or(|(most, _)| f_score > *most) {
                 best = Some((f_score, matches));
@@ -160,12 +162,12 @@ impl Chrf {
 }
 
 /// The characters and words of a text.
-struct Side {
+struct Segment {
     chars: Vec<char>,
     words: Vec<String>,
 }
 
-impl Side {
+impl Segment {
     fn new(text: &str, options: &ChrfOptions) -> Self {
         let lower = if options.lowercase {
             text.to_lowercase()
@@ -178,13 +180,13 @@ impl Side {
                 .filter(|c| options.whitespace || !is_space(*c))
                 .collect(),
             words: words(&lower)
-                .flat_map(part_punctuation)
+                .flat_map(split_punctuation)
                 .map(Into::into)
                 .collect(),
         }
     }
 
-    fn against(&self, reference: &Self, options: &ChrfOptions) -> Vec<Matches> {
+    fn match_ngrams(&self, reference: &Self, options: &ChrfOptions) -> Vec<Matches> {
         let mut all = Vec::with_capacity(options.char_order + options.word_order);
         Matches::collect(&mut all, &self.chars, &reference.chars, options.char_order);
         Matches::collect(&mut all, &self.words, &reference.words, options.word_order);
@@ -194,7 +196,7 @@ impl Side {
 
 /// Splits one ASCII punctuation mark off the end of a word or, if there is none, off its start: `(hi)` gives `(hi` and
 /// `)`.
-fn part_punctuation(word: &str) -> impl Iterator<Item = &str> {
+fn split_punctuation(word: &str) -> impl Iterator<Item = &str> {
     let parts = if word.chars().nth(1).is_none() {
         (word, "")
     } else if word.ends_with(|c: char| c.is_ascii_punctuation()) {
@@ -273,7 +275,7 @@ mod tests {
 
     #[test]
     fn one_mark_is_parted() {
-        let parts = |word| part_punctuation(word).collect::<Vec<_>>();
+        let parts = |word| split_punctuation(word).collect::<Vec<_>>();
         assert_eq!(parts("(hi)"), ["(hi", ")"]);
         assert_eq!(parts("\"hi"), ["\"", "hi"]);
         assert_eq!(parts("."), ["."]);

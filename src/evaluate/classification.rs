@@ -53,7 +53,7 @@ impl Confusion {
     }
 
     /// Returns the matrix with other class names; the names stay if `names` has another length.
-    pub fn named(&self, names: &[String]) -> Self {
+    pub fn with_names(&self, names: &[String]) -> Self {
         Self {
             names: match names.len() == self.names.len() {
                 true => names.to_vec(),

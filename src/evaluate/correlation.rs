@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 /// Predicted and true numbers. Pairs are sorted before they are summed, so that scores are the same bit for bit in any
 /// order of the examples and with any cut into batches.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Numbers {
+pub struct NumberPairs {
     /// Bits of the true and of the predicted number: JSON between processes keeps integers exactly.
     pairs: Vec<[u32; 2]>,
 }
 
-impl Numbers {
+impl NumberPairs {
     /// Adds the prediction of one example.
     pub fn add(&mut self, truth: f32, predicted: f32) {
         self.pairs.push([truth.to_bits(), predicted.to_bits()]);
@@ -87,8 +87,8 @@ fn ranks(values: &[f64]) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn of(pairs: &[(f32, f32)]) -> Numbers {
-        let mut numbers = Numbers::default();
+    fn of(pairs: &[(f32, f32)]) -> NumberPairs {
+        let mut numbers = NumberPairs::default();
         for (truth, predicted) in pairs {
             numbers.add(*truth, *predicted);
         }
@@ -110,7 +110,7 @@ mod tests {
         let falling = of(&[(1.0, 5.0), (2.0, 3.0), (3.0, 1.0)]);
         assert_eq!((falling.pearson(), falling.spearman()), (-1.0, -1.0));
         assert!(of(&[(1.0, f32::NAN), (2.0, 1.0)]).spearman().is_nan());
-        assert_eq!(Numbers::default().pearson(), 0.0);
+        assert_eq!(NumberPairs::default().pearson(), 0.0);
     }
 
     #[test]

@@ -32,7 +32,7 @@ impl Metric {
 
     /// Returns whether a column of a journal or a report holds this metric: its name, alone or after a prefix, as in
     /// `test_accuracy`.
-    pub fn is_meant_by(&self, column: &str) -> bool {
+    pub fn matches_column(&self, column: &str) -> bool {
         let before = column.strip_suffix(self.name);
         before.is_some_and(|before| before.is_empty() || before.ends_with('_'))
     }
@@ -97,10 +97,10 @@ mod tests {
     #[test]
     fn columns_are_of_the_metric_that_they_end_with() {
         for column in ["accuracy", "test_accuracy", "valid_mlm_accuracy"] {
-            assert!(ACCURACY.is_meant_by(column), "{column}");
+            assert!(ACCURACY.matches_column(column), "{column}");
         }
         for column in ["inaccuracy", "accuracy_gap", "", "_"] {
-            assert!(!ACCURACY.is_meant_by(column), "{column}");
+            assert!(!ACCURACY.matches_column(column), "{column}");
         }
     }
 }

@@ -20,13 +20,13 @@ pub mod correlation;
 pub mod error_rate;
 pub mod metric;
 mod mteval;
+pub mod multi_label;
 pub mod neighbours;
 mod ngrams;
 mod porter;
 pub mod predictions;
 pub mod retrieval;
 pub mod rouge;
-pub mod several;
 pub mod tags;
 pub mod ter;
 mod tercom;
@@ -96,7 +96,7 @@ struct References {
 
 impl References {
     /// Records a segment's number of references, which must not be 0.
-    fn note(&mut self, n: usize) {
+    fn record(&mut self, n: usize) {
         assert!(n > 0, "a segment is scored against at least one reference");
         self.join(Some((n, n)));
     }

@@ -7,7 +7,7 @@
 //! the earlier example is nearer. Nothing is trained, so that only the embeddings are measured.
 
 use super::metric::Metric;
-use super::retrieval::product;
+use super::retrieval::dot_product;
 use rayon::prelude::*;
 use serde::{Deserialize, Serialize};
 
@@ -21,16 +21,16 @@ const TEMPERATURE: f64 = 0.07;
 
 /// Normalised embeddings of examples, with their classes.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Neighbours {
+pub struct KnnEmbeddings {
     width: usize,
     /// Bits of the numbers: JSON between processes keeps integers exactly.
     directions: Vec<u32>,
     classes: Vec<i32>,
 }
 
-impl Neighbours {
+impl KnnEmbeddings {
     /// Normalises rows of `width` numbers; `classes` has the class of each row.
-    pub fn of(width: usize, rows: &[f32], classes: &[i32]) -> Self {
+    pub fn new(width: usize, rows: &[f32], classes: &[i32]) -> Self {
         let directions = rows.chunks_exact(width.max(1)).flat_map(|row| {
             let length = row
                 .iter()
@@ -65,16 +65,16 @@ impl Neighbours {
         }
         let right = (0..rows.len())
             .into_par_iter()
-            .filter(|own| self.told(&rows, *own) == Some(self.classes[*own]))
+            .filter(|own| self.predict(&rows, *own) == Some(self.classes[*own]))
             .count();
         right as f64 / rows.len() as f64
     }
 
     /// Returns the class that the neighbours of an example predict.
-    fn told(&self, rows: &[&[f32]], own: usize) -> Option<i32> {
+    fn predict(&self, rows: &[&[f32]], own: usize) -> Option<i32> {
         let others = rows.iter().enumerate().filter(|(at, _)| *at != own);
         let mut others: Vec<(f32, usize)> = others
-            .map(|(at, row)| (product(rows[own], row), at))
+            .map(|(at, row)| (dot_product(rows[own], row), at))
             .filter(|(cosine, _)| !cosine.is_nan())
             .collect();
         let nearer = |a: &(f32, usize), b: &(f32, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
@@ -118,10 +118,10 @@ mod tests {
             [0.1, 9.0],
         ];
         let classes = [4, 4, 4, 7, 7, 7];
-        let found = Neighbours::of(2, &rows.concat(), &classes);
+        let found = KnnEmbeddings::new(2, &rows.concat(), &classes);
         assert_eq!(found.accuracy(), 1.0);
         let mut strays = found.clone();
-        strays.merge(&Neighbours::of(2, &[1.0, 0.0], &[7]));
+        strays.merge(&KnnEmbeddings::new(2, &[1.0, 0.0], &[7]));
         assert_eq!(strays.accuracy(), 6.0 / 7.0);
     }
 
@@ -130,25 +130,25 @@ mod tests {
         // The cosines of the first row with the others are 0.9, 0.8 and 0.8: e^(0.9/T) against 2 e^(0.8/T), T = 0.07.
         let of = |cosine: f32| [cosine, (1.0 - cosine * cosine).sqrt()];
         let rows = [[1.0, 0.0], of(0.9), of(0.8), of(0.8)];
-        let found = Neighbours::of(2, &rows.concat(), &[1, 1, 2, 2]);
+        let found = KnnEmbeddings::new(2, &rows.concat(), &[1, 1, 2, 2]);
         let numbers: Vec<f32> = rows.concat();
         let rows: Vec<&[f32]> = numbers.chunks_exact(2).collect();
         // e^(0.1/0.07) = 4.17 is more than 2.
-        assert_eq!(found.told(&rows, 0), Some(1));
+        assert_eq!(found.predict(&rows, 0), Some(1));
     }
 
     #[test]
     fn parts_of_a_split_are_the_whole_and_nothing_tells_nothing() {
         let rows: Vec<f32> = (0..60).map(|n| (n * n % 17) as f32 - 8.0).collect();
         let classes: Vec<i32> = (0..30).map(|n| n % 3).collect();
-        let whole = Neighbours::of(2, &rows, &classes);
-        let mut parts = Neighbours::of(2, &rows[..20], &classes[..10]);
-        parts.merge(&Neighbours::of(2, &rows[20..], &classes[10..]));
+        let whole = KnnEmbeddings::new(2, &rows, &classes);
+        let mut parts = KnnEmbeddings::new(2, &rows[..20], &classes[..10]);
+        parts.merge(&KnnEmbeddings::new(2, &rows[20..], &classes[10..]));
         assert_eq!(parts, whole);
         assert!((0.0..=1.0).contains(&whole.accuracy()));
-        assert_eq!(Neighbours::default().accuracy(), 0.0);
-        assert_eq!(Neighbours::of(2, &[1.0, 2.0], &[0]).accuracy(), 0.0);
-        let strange = Neighbours::of(1, &[f32::NAN, 1.0, 1.0], &[0, 1, 1]);
+        assert_eq!(KnnEmbeddings::default().accuracy(), 0.0);
+        assert_eq!(KnnEmbeddings::new(2, &[1.0, 2.0], &[0]).accuracy(), 0.0);
+        let strange = KnnEmbeddings::new(1, &[f32::NAN, 1.0, 1.0], &[0, 1, 1]);
         assert_eq!(strange.accuracy(), 2.0 / 3.0);
     }
 }

@@ -134,7 +134,11 @@ fn ends_in_cvc(word: &str) -> bool {
 }
 
 /// Replaces a suffix if the word has it and the remaining stem meets the condition.
-fn replaced(word: &str, rule: (&str, &str), condition: impl Fn(&str) -> bool) -> Option<String> {
+fn replace_suffix(
+    word: &str,
+    rule: (&str, &str),
+    condition: impl Fn(&str) -> bool,
+) -> Option<String> {
     let stem = word.strip_suffix(rule.0)?;
     condition(stem).then(|| format!("{stem}{}", rule.1))
 }
@@ -142,7 +146,7 @@ fn replaced(word: &str, rule: (&str, &str), condition: impl Fn(&str) -> bool) ->
 /// Applies the first rule whose suffix matches; later rules are not tried, even if its condition does not hold.
 fn first_rule(word: &str, rules: &[(&str, &str)], condition: impl Fn(&str) -> bool) -> String {
     let rule = rules.iter().find(|(suffix, _)| word.ends_with(suffix));
-    rule.and_then(|rule| replaced(word, *rule, condition))
+    rule.and_then(|rule| replace_suffix(word, *rule, condition))
         .unwrap_or_else(|| word.to_string())
 }
 
@@ -165,7 +169,7 @@ fn past(word: &str) -> String {
     }
     let without = ["ed", "ing"]
         .iter()
-        .find_map(|suffix| replaced(word, (suffix, ""), has_vowel));
+        .find_map(|suffix| replace_suffix(word, (suffix, ""), has_vowel));
     let Some(stem) = without else {
         return word.to_string();
     };
@@ -190,7 +194,7 @@ fn final_y(word: &str) -> String {
 /// Step 2: double suffixes.
 fn double_suffix(word: &str) -> String {
     let positive = |stem: &str| measure(stem) > 0;
-    if let Some(shorter) = replaced(word, ("alli", "al"), positive) {
+    if let Some(shorter) = replace_suffix(word, ("alli", "al"), positive) {
         return double_suffix(&shorter);
     }
     // The l of `logi` counts as part of the stem here, so that `geo` and `theo` are long enough.

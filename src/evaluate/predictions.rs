@@ -2,15 +2,15 @@
 
 use super::answers::Answers;
 use super::classification::Confusion;
-use super::correlation::Numbers;
+use super::correlation::NumberPairs;
 use super::metric::{
     ACCURACY, EXACT_MATCH, F1, MACRO_F1, MCC, MICRO_F1, Metric, PEARSON, PRECISION, RECALL,
     ROC_AUC, SPEARMAN,
 };
-use super::neighbours::{KNN_ACCURACY, Neighbours};
+use super::multi_label::MultiLabelScores;
+use super::neighbours::{KNN_ACCURACY, KnnEmbeddings};
 use super::retrieval::Retrieval;
-use super::several::MultiLabelScores;
-use super::tags::Tags;
+use super::tags::TagCounts;
 use serde::{Deserialize, Serialize};
 
 /// Predictions of one kind.
@@ -21,9 +21,9 @@ pub enum Predictions {
     /// Any number of classes for each example.
     Several(MultiLabelScores),
     /// A tag for each word.
-    Tags(Tags),
+    Tags(TagCounts),
     /// A number for each example.
-    Numbers(Numbers),
+    Numbers(NumberPairs),
     /// Embeddings of queries and documents.
     Retrieval(Retrieval),
     /// Embeddings of images and texts.
@@ -31,7 +31,7 @@ pub enum Predictions {
     /// Answers as spans of contexts.
     Answers(Answers),
     /// Embeddings of examples with their classes.
-    Neighbours(Neighbours),
+    Neighbours(KnnEmbeddings),
 }
 
 impl Predictions {
@@ -79,7 +79,7 @@ impl Predictions {
     /// Computes the metrics of these predictions.
     pub fn metrics(&self) -> Vec<(Metric, f64)> {
         match self {
-            Self::Classes(confusion) => of_classes(confusion),
+            Self::Classes(confusion) => classification_metrics(confusion),
             Self::Several(all) => vec![
                 (MICRO_F1, all.micro_f1()),
                 (MACRO_F1, all.macro_f1()),
@@ -94,7 +94,7 @@ impl Predictions {
                         (RECALL, all.recall),
                         (F1, all.f1),
                     ],
-                    None => of_classes(tags.confusion()),
+                    None => classification_metrics(tags.confusion()),
                 };
                 [vec![accuracy], further].concat()
             }
@@ -102,7 +102,7 @@ impl Predictions {
                 vec![(PEARSON, numbers.pearson()), (SPEARMAN, numbers.spearman())]
             }
             Self::Retrieval(vectors) => vectors.metrics(),
-            Self::ImageText(vectors) => vectors.both_ways(),
+            Self::ImageText(vectors) => vectors.image_text_metrics(),
             Self::Answers(answers) => {
                 let [exact, f1] = answers.scores();
                 vec![(EXACT_MATCH, exact), (F1, f1)]
@@ -112,7 +112,7 @@ impl Predictions {
     }
 }
 
-fn of_classes(confusion: &Confusion) -> Vec<(Metric, f64)> {
+fn classification_metrics(confusion: &Confusion) -> Vec<(Metric, f64)> {
     // GLUE's convention: of two classes, the second is the positive one.
     let f1 = match confusion.names().len() {
         2 => confusion.binary().f1,

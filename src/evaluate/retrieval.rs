@@ -48,7 +48,7 @@ pub struct Retrieval {
 
 impl Retrieval {
     /// Builds the collection from rows of `width` numbers, each of length 1, and a hash of each document's text.
-    pub fn of(width: usize, queries: &[f32], documents: &[f32], texts: Vec<u64>) -> Self {
+    pub fn new(width: usize, queries: &[f32], documents: &[f32], texts: Vec<u64>) -> Self {
         let bits = |numbers: &[f32]| numbers.iter().map(|x| x.to_bits()).collect();
         Self {
             width,
@@ -77,13 +77,13 @@ impl Retrieval {
         let ranked = queries.par_chunks_exact(width).zip(&documents);
         ranked
             .map(|(query, (own, text))| {
-                if product(query, own).is_nan() {
+                if dot_product(query, own).is_nan() {
                     // A query with NaN finds nothing.
                     return count as f64;
                 }
                 let mut nearest = vec![f32::NEG_INFINITY; count];
                 for (document, text) in &documents {
-                    nearest[*text] = nearest[*text].max(product(query, document));
+                    nearest[*text] = nearest[*text].max(dot_product(query, document));
                 }
                 let own = nearest[*text];
                 let greater = nearest.iter().filter(|other| **other > own).count();
@@ -124,7 +124,7 @@ impl Retrieval {
 impl Retrieval {
     /// Returns the metrics of [`IMAGE_TEXT`], in their order, for images as queries and their texts as documents.
     /// Images with the same text are one document.
-    pub fn both_ways(&self) -> Vec<(Metric, f64)> {
+    pub fn image_text_metrics(&self) -> Vec<(Metric, f64)> {
         let back = Self {
             queries: self.documents.clone(),
             documents: self.queries.clone(),
@@ -143,7 +143,7 @@ impl Retrieval {
 const LANES: usize = 16;
 
 /// Returns the dot product of two rows; equal rows have equal products with any other row.
-pub(super) fn product(a: &[f32], b: &[f32]) -> f32 {
+pub(super) fn dot_product(a: &[f32], b: &[f32]) -> f32 {
     let mut sums = [0.0f32; LANES];
     let (whole_a, whole_b) = (a.chunks_exact(LANES), b.chunks_exact(LANES));
     let rest = whole_a.remainder().iter().zip(whole_b.remainder());
@@ -163,7 +163,7 @@ mod tests {
     /// Builds a collection of documents with different texts.
     fn of(queries: &[[f32; 2]], documents: &[[f32; 2]]) -> Retrieval {
         let texts = (0..documents.len() as u64).collect();
-        Retrieval::of(2, &queries.concat(), &documents.concat(), texts)
+        Retrieval::new(2, &queries.concat(), &documents.concat(), texts)
     }
 
     #[test]
@@ -185,27 +185,32 @@ mod tests {
     fn documents_of_one_text_are_one() {
         let documents = [[0.8, 0.6], [0.0, 1.0], [0.8, 0.6]].concat();
         let queries = [[0.8, 0.6]; 3].concat();
-        let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
+        let found = Retrieval::new(2, &queries, &documents, vec![7, 8, 7]);
         assert_eq!(found.ranks(), [1.0, 2.0, 1.0]);
         // Among several documents with its own text, the nearest one counts.
         let documents = [[0.0, 1.0], [0.6, 0.8], [1.0, 0.0]].concat();
         let queries = [[1.0, 0.0], [0.8, 0.6], [0.0, 1.0]].concat();
-        let found = Retrieval::of(2, &queries, &documents, vec![7, 8, 7]);
+        let found = Retrieval::new(2, &queries, &documents, vec![7, 8, 7]);
         assert_eq!(found.ranks(), [1.0, 1.0, 1.0]);
     }
 
     #[test]
     fn among_documents_of_one_text_nothing_is_found() {
         let documents = [[0.8, 0.6], [0.0, 1.0]].concat();
-        let found = Retrieval::of(2, &documents, &documents, vec![7, 7]);
+        let found = Retrieval::new(2, &documents, &documents, vec![7, 7]);
         assert!(found.metrics().iter().all(|(_, value)| *value == 0.0));
-        assert!(found.both_ways().iter().all(|(_, value)| *value == 0.0));
+        assert!(
+            found
+                .image_text_metrics()
+                .iter()
+                .all(|(_, value)| *value == 0.0)
+        );
     }
 
     #[test]
     fn parts_of_a_split_are_the_whole() {
         let (queries, documents) = ([[1.0, 0.0], [0.0, 1.0]], [[0.0, 1.0], [1.0, 0.0]]);
-        let part = |n: usize| Retrieval::of(2, &queries[n], &documents[n], vec![n as u64]);
+        let part = |n: usize| Retrieval::new(2, &queries[n], &documents[n], vec![n as u64]);
         let mut parts = part(0);
         parts.merge(&part(1));
         assert_eq!(parts, of(&queries, &documents));

@@ -81,10 +81,10 @@ impl Rouge {
             !targets.is_empty(),
             "a prediction is scored against at least one target"
         );
-        let prediction = Text::new(prediction, self.options);
+        let prediction = TokenizedText::new(prediction, self.options);
         let mut best: Option<RougeScores> = None;
         for target in targets {
-            let score = prediction.against(&Text::new(target.as_ref(), self.options));
+            let score = prediction.against(&TokenizedText::new(target.as_ref(), self.options));
             let best = best.get_or_insert(score);
             for (best, new) in best.each().into_iter().zip(score.all()) {
                 if new.f1 > best.f1 {
@@ -120,12 +120,12 @@ impl Rouge {
 }
 
 /// The words of a text, all together and line by line.
-struct Text {
+struct TokenizedText {
     words: Vec<String>,
     lines: Vec<Vec<String>>,
 }
 
-impl Text {
+impl TokenizedText {
     fn new(text: &str, options: RougeOptions) -> Self {
         let lines = text.split('\n').map(|line| tokenize(line, options));
         Self {

@@ -21,14 +21,14 @@ pub struct Entity {
 
 /// Counts of predicted against true tags.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tags {
+pub struct TagCounts {
     confusion: Confusion,
     /// Number of entities that were found, predicted, and present; `None` if tags do not mark entities.
     entities: Option<[u64; 3]>,
 }
 
 /// Splits a tag into its position in an entity and its type.
-fn parts(tag: &str) -> Option<(char, &str)> {
+fn split_tag(tag: &str) -> Option<(char, &str)> {
     if tag == "O" {
         return Some(('O', ""));
     }
@@ -40,8 +40,8 @@ fn parts(tag: &str) -> Option<(char, &str)> {
 }
 
 /// Returns whether tags mark entities: every tag is `O` or has the form `B-X`, and at least one is not `O`.
-pub fn mark_entities(names: &[String]) -> bool {
-    let all = || names.iter().map(|name| parts(name));
+pub fn are_entity_tags(names: &[String]) -> bool {
+    let all = || names.iter().map(|name| split_tag(name));
     all().all(|part| part.is_some()) && all().flatten().any(|(place, _)| place != 'O')
 }
 
@@ -49,7 +49,7 @@ pub fn mark_entities(names: &[String]) -> bool {
 pub fn entities(tags: &[&str]) -> Vec<Entity> {
     let (mut found, mut begun) = (Vec::new(), 0);
     let mut before = ('O', "");
-    let tags = tags.iter().map(|tag| parts(tag).unwrap_or(('O', "")));
+    let tags = tags.iter().map(|tag| split_tag(tag).unwrap_or(('O', "")));
     for (word, tag) in tags.chain([('O', "")]).enumerate() {
         let (differs, closed) = (tag.1 != before.1, matches!(before.0, 'E' | 'S'));
         let ends = closed || matches!(tag.0, 'B' | 'S' | 'O') || differs;
@@ -69,11 +69,11 @@ pub fn entities(tags: &[&str]) -> Vec<Entity> {
     found
 }
 
-impl Tags {
+impl TagCounts {
     /// Builds an accumulator without texts; `names` has one name per tag, in the order of tag numbers.
     pub fn new(names: Vec<String>) -> Self {
         Self {
-            entities: mark_entities(&names).then_some([0; 3]),
+            entities: are_entity_tags(&names).then_some([0; 3]),
             confusion: Confusion::new(names),
         }
     }
@@ -156,10 +156,10 @@ mod tests {
     #[test]
     fn parts_of_speech_mark_no_entities() {
         let names = |all: &[&str]| -> Vec<String> { all.iter().map(|n| (*n).into()).collect() };
-        assert!(mark_entities(&names(&["O", "B-PER", "I-PER"])));
-        assert!(!mark_entities(&names(&["NOUN", "VERB", "O"])));
-        assert!(!mark_entities(&names(&["O"])) && !mark_entities(&names(&["B-", "O"])));
-        let mut tags = Tags::new(names(&["NOUN", "VERB"]));
+        assert!(are_entity_tags(&names(&["O", "B-PER", "I-PER"])));
+        assert!(!are_entity_tags(&names(&["NOUN", "VERB", "O"])));
+        assert!(!are_entity_tags(&names(&["O"])) && !are_entity_tags(&names(&["B-", "O"])));
+        let mut tags = TagCounts::new(names(&["NOUN", "VERB"]));
         tags.add(&[0, 1, 0], &[0, 0, 0]);
         assert_eq!((tags.entities(), tags.confusion().total()), (None, 3));
     }

@@ -43,8 +43,8 @@ impl Ter {
 
     /// Counts a hypothesis against its references; there must be at least one.
     pub fn add<S: AsRef<str>>(&mut self, hypothesis: &str, references: &[S]) {
-        self.references.note(references.len());
-        let mut numbers = Numbers::default();
+        self.references.record(references.len());
+        let mut numbers = WordIds::default();
         let hypothesis = numbers.of(&self.prepare(hypothesis));
         let (mut fewest, mut len) = (u64::MAX, 0);
         for reference in references {
@@ -108,9 +108,9 @@ impl Ter {
 
 /// Numbers for words; equal words have equal numbers.
 #[derive(Default)]
-struct Numbers(HashMap<String, usize>);
+struct WordIds(HashMap<String, usize>);
 
-impl Numbers {
+impl WordIds {
     fn of(&mut self, text: &str) -> Vec<usize> {
         let mut number = |word: &str| {
             let next = self.0.len();

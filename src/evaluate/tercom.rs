@@ -21,7 +21,7 @@ pub(super) fn edits(hypothesis: &[usize], reference: &[usize]) -> u64 {
     }
     let (mut moves, mut tried) = (0, 0);
     let mut table = Table::new(hypothesis.to_vec(), reference);
-    while let Some(better) = best_move(&table, &mut tried) {
+    while let Some(better) = best_shift(&table, &mut tried) {
         if tried >= MAX_TRIED {
             break;
         }
@@ -33,7 +33,7 @@ pub(super) fn edits(hypothesis: &[usize], reference: &[usize]) -> u64 {
 
 /// Returns the hypothesis after the move that lowers the edit distance most, if any does; `tried` counts the moves
 /// tried.
-fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
+fn best_shift(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
     let alignment = table.alignment();
     let mut best = None;
     'starts: for start in 0..table.hypothesis.len() {
@@ -43,8 +43,8 @@ fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
             let (from, to) = (&table.hypothesis[start..], &table.reference[target..]);
             let equal = from.iter().zip(to).take_while(|(a, b)| a == b).count();
             for length in 1..=equal.min(MAX_PHRASE) {
-                for place in alignment.places(start, target, length) {
-                    let moved = moved(&table.hypothesis, start, length, place);
+                for place in alignment.shift_targets(start, target, length) {
+                    let moved = shift_phrase(&table.hypothesis, start, length, place);
                     let gain = i64::from(table.distance()) - i64::from(table.distance_of(&moved));
                     *tried += 1;
                     // On a tie: the longest phrase, then the earliest phrase, then the earliest place.
@@ -65,7 +65,7 @@ fn best_move(table: &Table<'_>, tried: &mut usize) -> Option<Vec<usize>> {
 
 /// Moves the `length` words from `start` before `place`. A place inside the phrase moves the phrase to the right by
 /// that many words.
-fn moved(words: &[usize], start: usize, length: usize, place: usize) -> Vec<usize> {
+fn shift_phrase(words: &[usize], start: usize, length: usize, place: usize) -> Vec<usize> {
     let end = start + length;
     let mut moved = words.to_vec();
     if place < start {
@@ -211,7 +211,7 @@ struct Alignment {
 impl Alignment {
     /// Returns positions to which to move the phrase of `length` words at `start` that the reference has at `target`.
     /// There are none unless some of the phrase is wrong on both sides and its aligned word lies outside the phrase.
-    fn places(&self, start: usize, target: usize, length: usize) -> Vec<usize> {
+    fn shift_targets(&self, start: usize, target: usize, length: usize) -> Vec<usize> {
         let wrong = |flags: &[bool], at: usize| flags[at..at + length].contains(&true);
         let inside = start + 1..=start + length;
         if !wrong(&self.hypothesis_wrong, start)
@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn moves_push_the_words_between() {
         let words = [0, 1, 2, 3, 4];
-        assert_eq!(moved(&words, 3, 2, 1), [0, 3, 4, 1, 2]);
-        assert_eq!(moved(&words, 0, 2, 4), [2, 3, 0, 1, 4]);
+        assert_eq!(shift_phrase(&words, 3, 2, 1), [0, 3, 4, 1, 2]);
+        assert_eq!(shift_phrase(&words, 0, 2, 4), [2, 3, 0, 1, 4]);
         // Inside the phrase: moved right by as many words as the place lies after its start.
-        assert_eq!(moved(&words, 1, 2, 2), [0, 3, 1, 2, 4]);
-        assert_eq!(moved(&words, 3, 2, 5), words);
+        assert_eq!(shift_phrase(&words, 1, 2, 2), [0, 3, 1, 2, 4]);
+        assert_eq!(shift_phrase(&words, 3, 2, 5), words);
     }
 
     #[test]

@@ -5,16 +5,16 @@
 //! for use differ only in the [`Weights`].
 
 use super::transfer::{self, limit, rows};
-use super::{Experiment, Loaded, average, check, chunk_encoder};
+use super::{Experiment, LoadedExperiment, average, check, chunk_encoder};
 use crate::data::images::{ViewsConfig, WithViews};
-use crate::data::weighed::WeightedSource;
-use crate::data::{self, Data, Places, Request, Shape, Tokenizers};
+use crate::data::weighted_source::WeightedSource;
+use crate::data::{self, Data, Request, SearchPath, Shape, Tokenizers};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::model::{ModelInputs, Use};
+use crate::model::{BuildContext, Use};
 use crate::task::class_weights::ClassWeights;
-use crate::task::{Objective, Trained};
+use crate::task::{Objective, TrainableModel};
 use crate::train::checkpoint::mean::mean;
 use crate::train::checkpoint::{Checkpoint, weights};
 use crate::train::config::Dtype;
@@ -39,7 +39,7 @@ pub fn device(experiment: &Experiment, training: bool) -> Result<Device> {
 /// Those of [`device`].
 pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) -> Result<Device> {
     let name: DeviceName = experiment.train.device.parse()?;
-    let mut device = name.at(gpu).open()?;
+    let mut device = name.with_gpu_index(gpu).open()?;
     let rounds = experiment.train.dtype == Dtype::MixedBf16;
     if rounds && !device.supports_dtype(DType::BF16) {
         return Err(Error::usage(format!(
@@ -85,31 +85,31 @@ pub fn unconfigured_device(experiment: &Experiment) -> Result<Device> {
 /// one window; if the data has classes that the run lacks. All of this is found before training starts.
 pub fn data(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     saved: &Tokenizers,
     run: Option<&Shape>,
 ) -> Result<Data> {
     let request = Request {
         tokenizer: experiment.tokenizer.as_ref(),
-        saved,
-        run,
+        saved_tokenizers: saved,
+        run_shape: run,
         places,
         seed: experiment.seed,
         view: &experiment.task.view(),
-        whole_answers: experiment.task.facts().whole_answers(),
+        compares_answers: experiment.task.facts().whole_answers(),
         retrieval: chunk_encoder::chunking(experiment, places)?,
     };
-    let mut data = data::prepare(&experiment.data, &request).map_err(Error::before_running)?;
+    let mut data = data::prepare(&experiment.data, &request).map_err(Error::into_usage_error)?;
     match run {
-        Some(run) => rows::of_run(run, &mut data.shape),
+        Some(run) => rows::raise_to_run(run, &mut data.shape),
         None => {
-            limit::of_beginning(experiment, places, &mut data.shape)?;
-            rows::of_beginning(experiment, places, &mut data.shape, &data.tokenizers)?;
+            limit::inherit_limit(experiment, places, &mut data.shape)?;
+            rows::inherit_rows(experiment, places, &mut data.shape, &data.tokenizers)?;
         }
     }
     data.train = experiment.task.facts().targets().of(data.train);
     if let Some(views) = experiment.task.facts().views() {
-        viewed(views, &mut data, experiment.seed);
+        add_views(views, &mut data, experiment.seed);
     }
     match experiment.task.facts().class_weights() {
         Some(weights) => {
@@ -117,14 +117,14 @@ pub fn data(
                 Some(_) => "task.of",
                 None => "task",
             };
-            weighed((table, weights), data, run)
+            with_class_weights((table, weights), data, run)
         }
         None => Ok(data),
     }
 }
 
 /// Wraps the images of all splits so that they yield augmented views.
-fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
+fn add_views(views: &ViewsConfig, data: &mut Data, seed: u64) {
     let shape = &data.shape;
     data.train = WithViews::of(data.train.clone(), views, shape, seed);
     for held_out in [&mut data.valid, &mut data.test] {
@@ -136,17 +136,17 @@ fn viewed(views: &ViewsConfig, data: &mut Data, seed: u64) {
 
 /// Attaches class weights to the data. Weights that are counted from the training examples are taken from the run if it has
 /// stored them.
-fn weighed(
+fn with_class_weights(
     (table, weights): (&str, &ClassWeights),
     mut data: Data,
     run: Option<&Shape>,
 ) -> Result<Data> {
     let known = run.map_or_else(Vec::new, |run| run.class_weights.clone());
-    let all = match weights.are_counted() && known.len() == data.shape.classes.len() {
+    let all = match weights.is_balanced() && known.len() == data.shape.classes.len() {
         true => known,
-        false => weights.of(table, &data.shape.classes, data.train.as_ref())?,
+        false => weights.resolve(table, &data.shape.classes, data.train.as_ref())?,
     };
-    if weights.are_counted() {
+    if weights.is_balanced() {
         data.shape.class_weights.clone_from(&all);
     }
     let all: Arc<[f32]> = all.into();
@@ -163,10 +163,10 @@ fn weighed(
 ///
 /// # Errors
 /// As [`data`], located at the keys that caused them; if there is no run where `[init]` says.
-pub fn data_to_train_on(loaded: &Loaded) -> Result<Data> {
+pub fn training_data(loaded: &LoadedExperiment) -> Result<Data> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     let tokenizers = transfer::tokenizers(experiment, &places)?;
-    data(experiment, &places, &tokenizers, None).map_err(|error| check::located(loaded, error))
+    data(experiment, &places, &tokenizers, None).map_err(|error| check::locate_error(loaded, error))
 }
 
 /// Builds the network with its objective and its adapters. Every parameter is named by its path, and none is initialised yet.
@@ -174,12 +174,12 @@ pub fn data_to_train_on(loaded: &Loaded) -> Result<Data> {
 /// # Errors
 /// If the model cannot learn the task, or patterns of `[init]` and `[lora]` match nothing.
 pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Objective> {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape,
         seed: experiment.seed,
         device,
     };
-    let exact = experiment.data.set().has_answers();
+    let exact = experiment.data.data_set().has_answers();
     let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
     if experiment.train.carry_state && objective.empty_state().is_none() {
         return Err(Error::usage(
@@ -189,26 +189,26 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
     }
     let objective = parameters::name_parameters(objective);
     match &experiment.lora {
-        Some(lora) => lora.attached(objective, experiment.seed),
-        None => experiment.init.frozen(objective),
+        Some(lora) => lora.attach(objective, experiment.seed),
+        None => experiment.init.freeze_matching(objective),
     }
 }
 
 /// The source of a model's weights.
-pub enum Weights<'a> {
+pub enum WeightSource<'a> {
     /// Random initialisation by the seed, or the run in `[init] from`.
     Initial {
         /// Where that run is searched for.
-        places: &'a Places,
+        places: &'a SearchPath,
         /// The run's own tokenizers, which decide whether embedding tables can be copied.
         tokenizers: &'a Tokenizers,
     },
     /// A checkpoint, for further training.
-    Trained(&'a Checkpoint),
+    ForTraining(&'a Checkpoint),
     /// A checkpoint, for use: its averaged weights if it has any.
-    Evaluated(&'a Checkpoint),
+    ForInference(&'a Checkpoint),
     /// As `Evaluated`, for use beside another run, in whose number format the weights are loaded.
-    Beside(&'a Checkpoint),
+    ForCompanion(&'a Checkpoint),
     /// The mean of the weights of several files.
     Mean(&'a [PathBuf]),
 }
@@ -222,27 +222,27 @@ pub fn model(
     experiment: &Experiment,
     shape: &Shape,
     device: &Device,
-    weights: &Weights,
+    weights: &WeightSource,
 ) -> Result<(Objective, Option<Transferred>)> {
-    if let Weights::Initial { .. } | Weights::Trained(_) = weights {
+    if let WeightSource::Initial { .. } | WeightSource::ForTraining(_) = weights {
         require_classes(experiment, shape)?;
     }
     let model = objective(experiment, shape, device)?;
     Ok(match weights {
-        Weights::Initial { places, tokenizers } => {
+        WeightSource::Initial { places, tokenizers } => {
             let (model, taken) = transfer::weights(experiment, places, shape, tokenizers, model)?;
-            (parameters::materialised(model), taken)
+            (parameters::materialize(model), taken)
         }
-        Weights::Trained(checkpoint) => (checkpoint.load_model(model)?, None),
-        Weights::Evaluated(checkpoint) => {
+        WeightSource::ForTraining(checkpoint) => (checkpoint.load_model(model)?, None),
+        WeightSource::ForInference(checkpoint) => {
             require_average(experiment, checkpoint)?;
             (checkpoint.load_evaluated(model)?, None)
         }
-        Weights::Beside(checkpoint) => {
+        WeightSource::ForCompanion(checkpoint) => {
             require_average(experiment, checkpoint)?;
             (checkpoint.load_converted(model)?, None)
         }
-        Weights::Mean(files) => {
+        WeightSource::Mean(files) => {
             let mean = mean(files, &model)?;
             (weights::fill(model, mean)?, None)
         }
@@ -255,7 +255,7 @@ pub fn model(
 /// # Errors
 /// If the data has a single class.
 pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
-    match (experiment.task.uses(), shape.classes.len()) {
+    match (experiment.task.network_use(), shape.classes.len()) {
         (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {
             Err(Error::usage(format!(
                 "[task] {} learns to tell two classes or more apart; the data has one",

@@ -6,11 +6,11 @@
 
 use super::Experiment;
 use super::encode::{self, Request};
-use super::open::{self, Opened};
-use super::saved::{self, Which};
+use super::open::{self, OpenedRun};
+use super::run_contents::{self, CheckpointChoice};
 use crate::data::batch::Item;
-use crate::data::retrieval::EmbedsChunks;
-use crate::data::{Chunking, Places};
+use crate::data::retrieval::ChunkEmbedder;
+use crate::data::{Chunking, SearchPath};
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
@@ -26,13 +26,13 @@ const ROWS: usize = 32;
 ///
 /// # Errors
 /// If the encoder's run does not exist, or makes no text embeddings.
-pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Option<Chunking>> {
+pub(super) fn chunking(experiment: &Experiment, places: &SearchPath) -> Result<Option<Chunking>> {
     let Some(model) = experiment.model.retrieval() else {
         return Ok(None);
     };
     let run = experiment
         .data
-        .set()
+        .data_set()
         .retrieval()
         .and_then(|c| c.compare.run());
     let open = |run: &Path| {
@@ -40,7 +40,7 @@ pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Optio
         let said = |error| Error::usage(format!("[data.retrieval.compare] run = {run:?}: {error}"));
         opened
             .map_err(said)
-            .map(|encoder| Arc::new(encoder) as Arc<dyn EmbedsChunks>)
+            .map(|encoder| Arc::new(encoder) as Arc<dyn ChunkEmbedder>)
     };
     let embedder = run.map(open).transpose()?;
     Ok(Some(Chunking {
@@ -52,7 +52,7 @@ pub(super) fn chunking(experiment: &Experiment, places: &Places) -> Result<Optio
 
 /// A run that embeds text chunks.
 struct Encoder {
-    opened: Mutex<Opened>,
+    opened: Mutex<OpenedRun>,
     tokenizer: Tokenizer,
     fingerprint: String,
 }
@@ -60,13 +60,13 @@ struct Encoder {
 impl Encoder {
     fn open(folder: &Path, device: &str) -> Result<Self> {
         run_dir::require_run(folder)?;
-        let opened = open::open_beside(folder, Which::Best, device)?;
+        let opened = open::open_companion(folder, CheckpointChoice::Best, device)?;
         let Some(tokenizer) = opened.tokenizers.text.clone() else {
             return Err(Error::usage("the run reads no texts"));
         };
         let pool = encode::default_pooling(&opened, None);
         encode::require(&opened, pool, None)?;
-        let chosen = saved::all_chosen(folder, Which::Best)?;
+        let chosen = run_contents::find_checkpoints(folder, CheckpointChoice::Best)?;
         let Some(weights) = chosen
             .last()
             .map(|checkpoint| checkpoint.evaluated_weights())
@@ -74,7 +74,7 @@ impl Encoder {
             unreachable!("a name is that of one checkpoint at least")
         };
         let file = File::open(&weights).map_err(Error::io("read", &weights))?;
-        let (sum, _) = digest::of(file).map_err(Error::io("read", &weights))?;
+        let (sum, _) = digest::sha256(file).map_err(Error::io("read", &weights))?;
         Ok(Self {
             fingerprint: format!("{} {}", digest::hex(&sum), tokenizer.fingerprint()),
             opened: Mutex::new(opened),
@@ -83,7 +83,7 @@ impl Encoder {
     }
 }
 
-impl EmbedsChunks for Encoder {
+impl ChunkEmbedder for Encoder {
     fn fingerprint(&self) -> &str {
         &self.fingerprint
     }
@@ -92,7 +92,7 @@ impl EmbedsChunks for Encoder {
         let opened = self.opened.lock().unwrap_or_else(PoisonError::into_inner);
         let read = |text: &String| -> Result<Item> {
             let data = &opened.experiment.data;
-            Ok(Item::Text(data.read_alone(text, &self.tokenizer)?.0))
+            Ok(Item::Text(data.read_single(text, &self.tokenizer)?.0))
         };
         let items = texts.iter().map(read).collect::<Result<Vec<Item>>>()?;
         let request = Request {

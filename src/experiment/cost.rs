@@ -1,14 +1,14 @@
 //! The cost of an experiment before training: parameters, FLOPs, memory, and the time of a step.
 
 use super::{Experiment, assemble, average, judge, open, teacher, training};
-use crate::data::{Data, Places, Shape};
+use crate::data::{Data, SearchPath, Shape};
 use crate::device;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::ItemOf;
+use crate::model::ThroughputUnit;
 use crate::plan::{self, ModelCost, PlanRequest};
 use crate::report::render::terminal::bytes;
-use crate::train::bench::{Bench, Measure, measure};
+use crate::train::bench::{Bench, Measurement, measure};
 use crate::train::config::Dtype;
 use crate::train::machine;
 use std::time::Duration;
@@ -20,13 +20,13 @@ const PROBE: (usize, usize) = (2, 3);
 ///
 /// # Errors
 /// If the model cannot learn the task, or a teacher, reference or reward run does not exist.
-pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<ModelCost> {
-    let question = question(experiment, shape);
+pub fn plan(experiment: &Experiment, places: &SearchPath, shape: &Shape) -> Result<ModelCost> {
+    let question = plan_request(experiment, shape);
     let mut cost = plan::plan(&question, &device::host())?;
     if let Some(bytes) = weights_of_rewards(experiment, places, shape)? {
         cost.memory_bytes.insert("rewards", bytes);
     }
-    let Some(teacher) = teacher::stored(experiment, places)? else {
+    let Some(teacher) = teacher::stored_experiment(experiment, places)? else {
         return Ok(cost);
     };
     // The teacher reads the student's input and has no gradients.
@@ -36,13 +36,13 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
             lora: None,
             recompute: false,
             micro_batch_size: question.micro_batch_size,
-            ..self::question(&teacher, shape)
+            ..self::plan_request(&teacher, shape)
         },
         &device::host(),
     )?;
     cost.flops_per_item += theirs.flops_per_item / plan::FORWARDS;
     let weights = theirs.memory_bytes.get("parameters").copied();
-    let called = teacher::named(experiment).map_or("teacher", |named| named.called);
+    let called = teacher::frozen_run(experiment).map_or("teacher", |named| named.role);
     cost.memory_bytes
         .insert(called, weights.unwrap_or_default());
     Ok(cost)
@@ -51,13 +51,13 @@ pub fn plan(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<M
 /// Returns the size in bytes of the reward model's weights, if a run gives rewards.
 fn weights_of_rewards(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     shape: &Shape,
 ) -> Result<Option<u64>> {
     let Some(folder) = judge::folder(experiment, places)? else {
         return Ok(None);
     };
-    let theirs = open::stored(&folder)?;
+    let theirs = open::stored_experiment(&folder)?;
     let shape = Shape {
         context: theirs.data.context(),
         ..shape.clone()
@@ -67,14 +67,14 @@ fn weights_of_rewards(
         lora: None,
         recompute: false,
         micro_batch_size: 1,
-        ..question(&theirs, &shape)
+        ..plan_request(&theirs, &shape)
     };
     let cost = plan::plan(&question, &device::host())?;
     Ok(cost.memory_bytes.get("parameters").copied())
 }
 
 /// Describes the planned run as a question to [`plan::plan`].
-fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> PlanRequest<'a> {
+fn plan_request<'a>(experiment: &'a Experiment, shape: &'a Shape) -> PlanRequest<'a> {
     PlanRequest {
         model: &experiment.model,
         task: Some(&experiment.task),
@@ -100,21 +100,24 @@ fn question<'a>(experiment: &'a Experiment, shape: &'a Shape) -> PlanRequest<'a>
 ///
 /// # Errors
 /// If the variable is not a size, or the device is unknown.
-pub fn limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
-    let given = std::env::var(machine::LIMIT).unwrap_or_default();
+pub fn memory_limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
+    let given = std::env::var(machine::MEMORY_VARIABLE).unwrap_or_default();
     let (limit, gives) = match given.as_str() {
         "" => (
-            machine::memory(),
+            machine::available_memory(),
             "this machine, or its control group, gives".to_string(),
         ),
         _ => {
-            let size = machine::size(&given).ok_or_else(|| {
+            let size = machine::parse_size(&given).ok_or_else(|| {
                 Error::usage(format!(
                     "the variable {} = {given:?} is no size; write bytes, or 64G",
-                    machine::LIMIT
+                    machine::MEMORY_VARIABLE
                 ))
             })?;
-            (Some(size), format!("the variable {} gives", machine::LIMIT))
+            (
+                Some(size),
+                format!("the variable {} gives", machine::MEMORY_VARIABLE),
+            )
         }
     };
     let here = experiment.train.device.parse::<DeviceName>()?.is_cpu();
@@ -126,8 +129,8 @@ pub fn limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
 ///
 /// # Errors
 /// If there is too little memory, the variable is not a size, or the model cannot learn the task.
-pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -> Result<()> {
-    let Some((limit, gives)) = limit(experiment)? else {
+pub fn require_memory(experiment: &Experiment, places: &SearchPath, shape: &Shape) -> Result<()> {
+    let Some((limit, gives)) = memory_limit(experiment)? else {
         return Ok(());
     };
     let plan = plan(experiment, places, shape)?;
@@ -144,7 +147,7 @@ pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -
         bytes(plan.memory()),
         parts.join(", "),
         bytes(limit),
-        machine::LIMIT
+        machine::MEMORY_VARIABLE
     )))
 }
 
@@ -154,12 +157,12 @@ pub fn require_memory(experiment: &Experiment, places: &Places, shape: &Shape) -
 pub fn items_per_step(experiment: &Experiment, shape: &Shape) -> f64 {
     let config = &experiment.train;
     let context = shape.context.max(1);
-    let written = plan::written(Some(&experiment.task), context);
-    match (config.batch_tokens, experiment.model.item()) {
+    let written = plan::generated_length(Some(&experiment.task), context);
+    match (config.batch_tokens, experiment.model.throughput_unit()) {
         (Some(tokens), _) if written.is_some() => 2.0 * tokens as f64,
         (Some(tokens), _) => tokens as f64,
-        (None, ItemOf::Image | ItemOf::Recording) => config.batch_size as f64,
-        (None, ItemOf::Token | ItemOf::Pair) => {
+        (None, ThroughputUnit::Image | ThroughputUnit::Recording) => config.batch_size as f64,
+        (None, ThroughputUnit::Token | ThroughputUnit::Pair) => {
             let rows = config.batch_size as f64 * experiment.task.facts().rows_per_example() as f64;
             rows * (context + written.unwrap_or(0)) as f64
         }
@@ -175,14 +178,14 @@ pub struct StepTime {
     /// Median time in milliseconds.
     pub ms: f64,
     /// Whether the probe hit its time limit and timed fewer steps than intended.
-    pub cut: bool,
+    pub hit_time_limit: bool,
 }
 
 /// Measures the time of a step: the median of a few steps from fresh weights.
 ///
 /// # Errors
 /// If the device is not available, the model cannot learn the task, or a step fails.
-pub fn step_ms(experiment: &Experiment, places: &Places, data: &Data) -> Result<StepTime> {
+pub fn step_ms(experiment: &Experiment, places: &SearchPath, data: &Data) -> Result<StepTime> {
     step_ms_within(experiment, places, data, PROBE_LIMIT)
 }
 
@@ -192,7 +195,7 @@ pub fn step_ms(experiment: &Experiment, places: &Places, data: &Data) -> Result<
 /// As [`step_ms`].
 pub fn step_ms_within(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     data: &Data,
     limit: Duration,
 ) -> Result<StepTime> {
@@ -200,7 +203,7 @@ pub fn step_ms_within(
     let measure = measure_within(of, PROBE, false, Some(limit))?;
     Ok(StepTime {
         ms: measure.step_ms_median,
-        cut: measure.cut,
+        hit_time_limit: measure.out_of_time,
     })
 }
 
@@ -208,26 +211,26 @@ pub fn step_ms_within(
 ///
 /// # Errors
 /// As [`step_ms`].
-pub fn measured(
+pub fn measure_steps(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     data: &Data,
     steps: (usize, usize),
     profile: bool,
-) -> Result<Measure> {
+) -> Result<Measurement> {
     measure_within((experiment, places, data), steps, profile, None)
 }
 
 fn measure_within(
-    (experiment, places, data): (&Experiment, &Places, &Data),
+    (experiment, places, data): (&Experiment, &SearchPath, &Data),
     (warmup, steps): (usize, usize),
     profile: bool,
     limit: Option<Duration>,
-) -> Result<Measure> {
+) -> Result<Measurement> {
     require_memory(experiment, places, &data.shape)?;
     let device = assemble::device(experiment, true)?;
     let model = assemble::objective(experiment, &data.shape, &device)?;
-    let model = teacher::taught(experiment, places, data, None, model)?.model;
+    let model = teacher::with_teacher(experiment, places, data, None, model)?.model;
     let of_data = (&data.shape, &data.tokenizers);
     let (model, _) = judge::with_judge(experiment, places, of_data, None, model)?;
     let bench = Bench {
@@ -238,7 +241,7 @@ fn measure_within(
         train: data.train.clone(),
         profile,
         limit,
-        route: training::route(experiment),
+        route: training::decided_on(experiment),
     };
     measure(model, &bench, warmup, steps)
 }

@@ -3,10 +3,10 @@
 //! Files are the same data if their content is the same, wherever they are. A file is searched for where `resolved.toml` says,
 //! relative to the run's folder, and otherwise where it was when the run began (`files.json`); the content decides.
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use super::{Experiment, assemble};
-use crate::data::catalog::fingerprint::{self, Fingerprint, Found};
-use crate::data::{Data, DataConfig, Places};
+use crate::data::catalog::fingerprint::{self, Fingerprint, LocatedFile};
+use crate::data::{Data, DataConfig, SearchPath};
 use crate::error::{Error, Result, shell_word};
 use crate::train::run_dir::FILES;
 use std::collections::BTreeMap;
@@ -15,22 +15,22 @@ use std::path::{Path, PathBuf};
 
 /// How to treat data files that differ from those that a run began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum OtherData {
+pub enum ChangedFiles {
     /// Use them, with a message.
-    Taken,
+    Accept,
     /// Refuse them; the string lists the user's options at the end of the error.
-    Refused(&'static str),
+    Refuse(&'static str),
 }
 
-impl OtherData {
+impl ChangedFiles {
     /// Refusal by a command that has no flag to accept changed files.
-    pub const REFUSED: Self = Self::Refused("bring it back");
+    pub const REFUSED: Self = Self::Refuse("bring it back");
 
     /// Returns the choice that the flag `--other-data` makes.
     pub fn of_flag(taken: bool) -> Self {
         match taken {
-            true => Self::Taken,
-            false => Self::Refused(
+            true => Self::Accept,
+            false => Self::Refuse(
                 "bring it back, begin another run, or take the changed file with --other-data",
             ),
         }
@@ -42,9 +42,9 @@ pub struct LocatedData {
     /// `[data]` with the current paths of files that were moved.
     pub data: DataConfig,
     /// Current fingerprints of the files.
-    now: Vec<Fingerprint>,
+    current: Vec<Fingerprint>,
     /// Fingerprints stored in the run; none for a run of an earlier version.
-    before: Option<Vec<Fingerprint>>,
+    stored: Option<Vec<Fingerprint>>,
 }
 
 impl LocatedData {
@@ -53,11 +53,11 @@ impl LocatedData {
     ///
     /// # Errors
     /// If the fingerprints cannot be serialised.
-    pub fn rewritten(&self, step: u64) -> Result<Option<Vec<u8>>> {
+    pub fn updated_files_json(&self, step: u64) -> Result<Option<Vec<u8>>> {
         let now = self.with_history(step);
-        match self.before.as_ref() == Some(&now) {
+        match self.stored.as_ref() == Some(&now) {
             true => Ok(None),
-            false => text(&now).map(Some),
+            false => to_json(&now).map(Some),
         }
     }
 
@@ -75,12 +75,15 @@ impl LocatedData {
     }
 
     fn with_history(&self, step: u64) -> Vec<Fingerprint> {
-        let before = self.before.as_deref().unwrap_or_default();
+        let before = self.stored.as_deref().unwrap_or_default();
         let with_history = |(number, print): (usize, &Fingerprint)| {
             let was = before.get(number).filter(|was| was.key == print.key);
-            was.map_or_else(|| print.clone(), |was| print.clone().after(was, step))
+            was.map_or_else(
+                || print.clone(),
+                |was| print.clone().with_history(was, step),
+            )
         };
-        self.now.iter().enumerate().map(with_history).collect()
+        self.current.iter().enumerate().map(with_history).collect()
     }
 }
 
@@ -88,23 +91,29 @@ impl LocatedData {
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn described(experiment: &Experiment, places: &Places) -> Result<(Vec<u8>, Option<String>)> {
-    let now = new_prints(experiment, places)?;
-    Ok((text(&now)?, shared(&now)))
+pub fn files_json(
+    experiment: &Experiment,
+    places: &SearchPath,
+) -> Result<(Vec<u8>, Option<String>)> {
+    let now = new_fingerprints(experiment, places)?;
+    Ok((to_json(&now)?, shared(&now)))
 }
 
 /// Returns a warning if training and evaluation of a new run share files.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn shared_files_warning(experiment: &Experiment, places: &Places) -> Result<Option<String>> {
-    Ok(shared(&new_prints(experiment, places)?))
+pub fn shared_files_warning(
+    experiment: &Experiment,
+    places: &SearchPath,
+) -> Result<Option<String>> {
+    Ok(shared(&new_fingerprints(experiment, places)?))
 }
 
 /// The fingerprints of the files of a new run.
-fn new_prints(experiment: &Experiment, places: &Places) -> Result<Vec<Fingerprint>> {
-    let found = fingerprint::of(&experiment.data, places, &[], &experiment.data)?;
-    Ok(prints(found))
+fn new_fingerprints(experiment: &Experiment, places: &SearchPath) -> Result<Vec<Fingerprint>> {
+    let found = fingerprint::fingerprints(&experiment.data, places, &[], &experiment.data)?;
+    Ok(fingerprints(found))
 }
 
 /// Returns a warning about an evaluation file that is also a training file, or lies in a folder of training files.
@@ -130,8 +139,8 @@ fn shared(files: &[Fingerprint]) -> Option<String> {
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn sums(experiment: &Experiment, places: &Places) -> Result<String> {
-    let each = new_prints(experiment, places)?;
+pub fn checksums(experiment: &Experiment, places: &SearchPath) -> Result<String> {
+    let each = new_fingerprints(experiment, places)?;
     let lines = each
         .iter()
         .map(|file| format!("{} {}\n", file.key, file.sha256));
@@ -148,31 +157,31 @@ pub fn locate_and_verify(
     root: &Path,
     experiment: &Experiment,
     own: &DataConfig,
-    places: &Places,
-    other_data: OtherData,
+    places: &SearchPath,
+    other_data: ChangedFiles,
     notice: fn(&str),
 ) -> Result<LocatedData> {
-    let before = kept(root)?;
+    let before = stored_fingerprints(root)?;
     let known = before.as_deref().unwrap_or_default();
-    let found = fingerprint::of(&experiment.data, places, known, own)
-        .map_err(|error| moved(error, root, experiment, places))?;
+    let found = fingerprint::fingerprints(&experiment.data, places, known, own)
+        .map_err(|error| with_relocation_hint(error, root, experiment, places))?;
     let elsewhere: BTreeMap<PathBuf, PathBuf> = found
         .iter()
-        .filter_map(|found| Some((found.given.clone(), found.elsewhere.clone()?)))
+        .filter_map(|found| Some((found.given.clone(), found.found_at.clone()?)))
         .collect();
-    let now = prints(found);
+    let now = fingerprints(found);
     if let (Some(before), Some(other)) = (
         &before,
         before
             .as_ref()
-            .and_then(|before| fingerprint::changed(before, &now)),
+            .and_then(|before| fingerprint::first_changed(before, &now)),
     ) {
-        let what = told(before, other);
+        let what = changed_file_message(before, other);
         match other_data {
-            OtherData::Refused(ways) => {
+            ChangedFiles::Refuse(ways) => {
                 return Err(Error::usage(format!("{what}: its content changed; {ways}")));
             }
-            OtherData::Taken => notice(&format!("{what}; the changed file is taken")),
+            ChangedFiles::Accept => notice(&format!("{what}; the changed file is taken")),
         }
     }
     let data = experiment.data.with_paths(|path| {
@@ -181,12 +190,21 @@ pub fn locate_and_verify(
             .cloned()
             .unwrap_or_else(|| path.to_path_buf())
     });
-    Ok(LocatedData { data, now, before })
+    Ok(LocatedData {
+        data,
+        current: now,
+        stored: before,
+    })
 }
 
 /// Extends the error about a missing data path by the command that sets its new location.
-fn moved(error: Error, root: &Path, experiment: &Experiment, places: &Places) -> Error {
-    let paths = experiment.data.set().paths();
+fn with_relocation_hint(
+    error: Error,
+    root: &Path,
+    experiment: &Experiment,
+    places: &SearchPath,
+) -> Error {
+    let paths = experiment.data.data_set().paths();
     let missing = paths.iter().find(|(_, path)| places.resolve(path).is_err());
     let Some((key, _)) = missing else {
         return error;
@@ -212,7 +230,7 @@ fn moved(error: Error, root: &Path, experiment: &Experiment, places: &Places) ->
 }
 
 /// Message about a file that has changed.
-fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
+fn changed_file_message(before: &[Fingerprint], other: &Fingerprint) -> String {
     let known = || before.iter().filter(|b| b.key == other.key);
     match known().next().is_some() {
         true => {
@@ -237,20 +255,26 @@ fn told(before: &[Fingerprint], other: &Fingerprint) -> String {
 ///
 /// # Errors
 /// If a file does not exist or cannot be read.
-pub fn other(
+pub fn first_changed_file(
     root: &Path,
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     known: &mut Vec<Fingerprint>,
 ) -> Result<Option<String>> {
-    let Some(before) = kept(root)? else {
+    let Some(before) = stored_fingerprints(root)? else {
         return Ok(None);
     };
     let read = [before.as_slice(), known.as_slice()].concat();
     // A new run does not search the earlier locations of files.
     let own = experiment.data.with_paths(|_| PathBuf::new());
-    let now = prints(fingerprint::of(&experiment.data, places, &read, &own)?);
-    let what = fingerprint::changed(&before, &now).map(|other| told(&before, other));
+    let now = fingerprints(fingerprint::fingerprints(
+        &experiment.data,
+        places,
+        &read,
+        &own,
+    )?);
+    let what =
+        fingerprint::first_changed(&before, &now).map(|other| changed_file_message(&before, other));
     known.extend(now.into_iter().filter(|print| !read.contains(print)));
     Ok(what)
 }
@@ -260,10 +284,10 @@ pub fn other(
 ///
 /// # Errors
 /// Those of [`hold`], `change` and [`assemble::data`].
-pub fn assembled(
+pub fn read_run_data(
     root: &Path,
-    opened: &Opened,
-    other_data: OtherData,
+    opened: &OpenedRun,
+    other_data: ChangedFiles,
     notice: fn(&str),
     change: impl FnOnce(DataConfig) -> Result<DataConfig>,
 ) -> Result<Data> {
@@ -275,7 +299,7 @@ pub fn assembled(
         ..experiment.clone()
     };
     let mut shape = opened.shape.clone();
-    if other_data == OtherData::Taken {
+    if other_data == ChangedFiles::Accept {
         // Changed texts need a new retrieval database.
         shape.database = None;
     }
@@ -283,11 +307,11 @@ pub fn assembled(
 }
 
 /// Whether the run stores fingerprints, so that another path can be proven to lead to the same data.
-pub fn are_kept(root: &Path) -> bool {
+pub fn has_fingerprints(root: &Path) -> bool {
     root.join(FILES).is_file()
 }
 
-fn kept(root: &Path) -> Result<Option<Vec<Fingerprint>>> {
+fn stored_fingerprints(root: &Path) -> Result<Option<Vec<Fingerprint>>> {
     let path = root.join(FILES);
     match std::fs::read(&path) {
         Ok(text) => serde_json::from_slice(&text)
@@ -298,11 +322,11 @@ fn kept(root: &Path) -> Result<Option<Vec<Fingerprint>>> {
     }
 }
 
-fn prints(found: Vec<Found>) -> Vec<Fingerprint> {
+fn fingerprints(found: Vec<LocatedFile>) -> Vec<Fingerprint> {
     found.into_iter().map(|found| found.print).collect()
 }
 
-fn text(files: &[Fingerprint]) -> Result<Vec<u8>> {
+fn to_json(files: &[Fingerprint]) -> Result<Vec<u8>> {
     let text = serde_json::to_string_pretty(files)
         .map_err(|e| Error::run(format!("cannot describe the files of the data: {e}")))?;
     Ok(format!("{text}\n").into_bytes())

@@ -1,7 +1,7 @@
 //! Messages printed before training: one line about the size of the data, and notes about it.
 
 use super::Experiment;
-use crate::data::{Data, Split, weighed};
+use crate::data::{Data, Split, weighted_source};
 use crate::report::render::terminal::count;
 use crate::tokenizer::TokenFraming;
 
@@ -15,14 +15,14 @@ const USES: [(Split, &str); 3] = [
 /// Describes the size of the data: `60 documents, 1,234 tokens to train on, 300 to validate on` for text, `1,000 examples to
 /// train on, 200 to validate on` for other data. A generator that draws examples without end has no size; if all data is of
 /// this kind, there is no line.
-fn counted(data: &Data) -> Option<String> {
+fn size_text(data: &Data) -> Option<String> {
     let (unit, begun) = match data.documents {
         0 => ("example", String::new()),
         documents => ("token", format!("{}, ", plural(documents, "document"))),
     };
     let mut parts = Vec::new();
     for (split, used) in USES {
-        if let Some(number) = number(data, split) {
+        if let Some(number) = split_size(data, split) {
             parts.push(match parts.is_empty() {
                 true => format!("{} to {used} on", plural(number, unit)),
                 false => format!("{} to {used} on", count(number)),
@@ -37,26 +37,26 @@ fn counted(data: &Data) -> Option<String> {
 pub fn messages(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = notes(experiment, data);
     all.extend(sizes(data));
-    all.extend(unread(data));
+    all.extend(unread_messages(data));
     all
 }
 
 /// The lines about the size of the data and its classes.
 pub fn sizes(data: &Data) -> Vec<String> {
-    counted(data).into_iter().chain(classes(data)).collect()
+    size_text(data).into_iter().chain(classes(data)).collect()
 }
 
 /// The messages about examples, or parts of them, that are not read.
-pub fn unread(data: &Data) -> Vec<String> {
-    let all = data.unread.iter().cloned().chain(cut(data));
+pub fn unread_messages(data: &Data) -> Vec<String> {
+    let all = data.unread.iter().cloned().chain(truncation_text(data));
     all.chain(unread_words(data)).collect()
 }
 
 /// Describes the texts that are truncated: `12 of 320 texts to train on, 3 of 80 to validate on have more tokens than …`.
-fn cut(data: &Data) -> Option<String> {
+fn truncation_text(data: &Data) -> Option<String> {
     let mut parts = Vec::new();
     for (split, used) in USES {
-        let (cut, all) = (*data.cut.get(split) as u64, number(data, split));
+        let (cut, all) = (*data.cut.get(split) as u64, split_size(data, split));
         if let (1.., Some(all)) = (cut, all) {
             let unit = if parts.is_empty() { " texts" } else { "" };
             let (cut, all) = (count(cut), count(all));
@@ -106,7 +106,7 @@ fn classes(data: &Data) -> Option<String> {
     if names.is_empty() {
         return None;
     }
-    let counts = weighed::counts(data.train.as_ref(), names.len());
+    let counts = weighted_source::class_counts(data.train.as_ref(), names.len());
     let counts = counts.ok()?.ok()?;
     if counts.iter().all(|count| *count == 0) {
         return None;
@@ -139,7 +139,7 @@ fn brief(name: &str) -> String {
 /// Notes about files of the data, about adapters of untrained weights, and about a forced first token.
 pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = data.notes.clone();
-    if experiment.lora.is_some() && experiment.init.beginnings().is_empty() {
+    if experiment.lora.is_some() && experiment.init.initial_runs().is_empty() {
         all.push(
             "[lora] without [init] from: the adapters learn beside random weights that never change; name the run to begin from"
                 .into(),
@@ -152,9 +152,9 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
 /// The note about a first token that decoding forces and that training targets do not begin with.
 fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
     let first = experiment.decode.search.first?;
-    let around = experiment.data.set().around(&experiment.task.view());
-    let writes = data.tokenizers.of_targets()?;
-    let opening = writes.target_opening().ok()?;
+    let around = experiment.data.data_set().framing(&experiment.task.view());
+    let writes = data.tokenizers.target_tokenizer()?;
+    let opening = writes.target_prefix().ok()?;
     if around != TokenFraming::End || opening.get(1) == Some(&first) {
         return None;
     }
@@ -169,7 +169,7 @@ fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
 }
 
 /// Number of tokens (text) or examples (other data) of a split; none for endless generators.
-fn number(data: &Data, split: Split) -> Option<u64> {
+fn split_size(data: &Data, split: Split) -> Option<u64> {
     if data.documents > 0 {
         return Some(*data.tokens.get(split)).filter(|tokens| *tokens > 0);
     }
@@ -178,7 +178,7 @@ fn number(data: &Data, split: Split) -> Option<u64> {
         Split::Valid => data.valid.as_ref(),
         Split::Test => data.test.as_ref(),
     };
-    let ends = source.filter(|source| !source.drawn());
+    let ends = source.filter(|source| !source.is_endless());
     ends.map(|source| source.len() as u64)
 }
 

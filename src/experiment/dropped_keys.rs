@@ -1,35 +1,35 @@
 //! Notes on keys that are dropped when a table's kind changes: a table of another kind replaces the whole table of the file
 //! (`file/tree`), and the keys that the file set in it return to their defaults.
 
-use super::{Loaded, Origin, file, preset_widths};
+use super::{LoadedExperiment, Origin, file, preset_widths};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
 /// Returns the notes about keys before an experiment is used: [`by_sets`], and preset widths that are kept although `d_model`
 /// was changed.
-pub fn notes(loaded: &Loaded, sets: &[String]) -> Vec<String> {
-    let mut notes = by_sets(loaded, sets);
+pub fn notes(loaded: &LoadedExperiment, sets: &[String]) -> Vec<String> {
+    let mut notes = dropped_by_sets(loaded, sets);
     notes.extend(preset_widths::kept_widths(loaded));
     notes
 }
 
 /// A sentence for each table of the file that `--set` replaces by one of another kind.
-fn by_sets(loaded: &Loaded, sets: &[String]) -> Vec<String> {
+fn dropped_by_sets(loaded: &LoadedExperiment, sets: &[String]) -> Vec<String> {
     if sets.is_empty() {
         return Vec::new();
     }
     // The file may be incomplete without the values that --set gives; there is nothing to compare then.
     let file = file::load_text(&loaded.path, loaded.source.clone(), &[]);
-    file.map_or_else(|_| Vec::new(), |base| replaced(&base, loaded))
+    file.map_or_else(|_| Vec::new(), |base| replaced_tables(&base, loaded))
 }
 
 /// Describes the tables of `base` that have another kind in `now`, with the dropped keys: `optimizer.kind = "lion" replaces the
 /// table of "adamw": lr = 0.01 (base.toml:12) is gone, 0.0001 now`.
-pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
+pub fn replaced_tables(base: &LoadedExperiment, now: &LoadedExperiment) -> Vec<String> {
     let resolved = Table::try_from(&now.experiment).unwrap_or_default();
     let mut tables: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for (key, value) in &base.written {
-        if now.written.contains_key(key) {
+    for (key, value) in &base.written_values {
+        if now.written_values.contains_key(key) {
             continue;
         }
         let (Some(table), Some(place)) = (other_kind(key, base, now), place(base.origin(key)))
@@ -47,8 +47,8 @@ pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
         all.push(format!("{name} = {shown} ({place}) is gone, {gone} now"));
     }
     let sentence = |(table, gone): (&str, Vec<String>)| {
-        let kind = |loaded: &Loaded| {
-            let kind = loaded.written.get(&format!("{table}.kind"));
+        let kind = |loaded: &LoadedExperiment| {
+            let kind = loaded.written_values.get(&format!("{table}.kind"));
             kind.map_or_else(String::new, file::inline)
         };
         format!(
@@ -62,10 +62,16 @@ pub fn replaced(base: &Loaded, now: &Loaded) -> Vec<String> {
 }
 
 /// The outermost table around a key that has another kind now.
-fn other_kind<'k>(key: &'k str, base: &Loaded, now: &Loaded) -> Option<&'k str> {
+fn other_kind<'k>(
+    key: &'k str,
+    base: &LoadedExperiment,
+    now: &LoadedExperiment,
+) -> Option<&'k str> {
     let mut tables = key.match_indices('.').map(|(point, _)| &key[..point]);
     tables.find(|table| {
-        let kind = |loaded: &Loaded| loaded.written.get(&format!("{table}.kind")).cloned();
+        let kind = |loaded: &LoadedExperiment| {
+            loaded.written_values.get(&format!("{table}.kind")).cloned()
+        };
         let (was, is) = (kind(base), kind(now));
         was.is_some() && is.is_some() && was != is
     })
@@ -92,7 +98,7 @@ fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
 
 #[cfg(test)]
 mod tests {
-    use super::by_sets;
+    use super::dropped_by_sets;
     use crate::experiment::load_text;
     use std::path::Path;
 
@@ -104,7 +110,7 @@ mod tests {
             let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
             let file = Path::new("quickstart.toml");
             let loaded = load_text(file, BASE.into(), &sets).unwrap();
-            by_sets(&loaded, &sets)
+            dropped_by_sets(&loaded, &sets)
         };
         let gone = told(&["optimizer.kind=lion"]);
         assert_eq!(gone.len(), 1, "{gone:?}");

@@ -1,6 +1,6 @@
 //! `[train] epochs`: a training length in passes over the data, converted to steps once the data is read.
 
-use super::{Experiment, Loaded, Origin, check};
+use super::{Experiment, LoadedExperiment, Origin, check};
 use crate::data::Data;
 use crate::error::Result;
 use crate::train::TrainConfig;
@@ -9,8 +9,12 @@ use std::path::Path;
 
 /// Keeps the one of `steps` and `epochs` that was set later: the file overrides a file it extends, and `--set` overrides both.
 /// If both are set in one place, both stay, and [`check`] refuses them.
-pub(super) fn keep_later(train: &mut TrainConfig, file: &Path, origins: &BTreeMap<String, Origin>) {
-    let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, file, origins));
+pub(super) fn keep_latest(
+    train: &mut TrainConfig,
+    file: &Path,
+    origins: &BTreeMap<String, Origin>,
+) {
+    let [steps, epochs] = [STEPS, EPOCHS].map(|key| precedence(key, file, origins));
     if train.epochs.is_some() && epochs > steps {
         train.steps = 0;
     } else if steps > epochs {
@@ -22,7 +26,7 @@ const STEPS: &str = "train.steps";
 const EPOCHS: &str = "train.epochs";
 
 /// Precedence of where a key was set; 0 if no file has it.
-fn age(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
+fn precedence(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
     match origins.get(key) {
         None | Some(Origin::Default | Origin::Preset { .. }) => 0,
         Some(Origin::File { path, .. }) => 1 + u8::from(path == file),
@@ -31,10 +35,10 @@ fn age(key: &str, file: &Path, origins: &BTreeMap<String, Origin>) -> u8 {
 }
 
 /// The epochs that the steps of a settled experiment were computed from, and where they were set.
-pub(super) fn of_steps(loaded: &Loaded) -> Option<(&toml::Value, &Origin)> {
-    let [steps, epochs] = [STEPS, EPOCHS].map(|key| age(key, &loaded.path, &loaded.origins));
+pub(super) fn source_epochs(loaded: &LoadedExperiment) -> Option<(&toml::Value, &Origin)> {
+    let [steps, epochs] = [STEPS, EPOCHS].map(|key| precedence(key, &loaded.path, &loaded.origins));
     let is_settled = loaded.experiment.train.epochs.is_none() && epochs > steps;
-    let written = loaded.written.get(EPOCHS).filter(|_| is_settled)?;
+    let written = loaded.written_values.get(EPOCHS).filter(|_| is_settled)?;
     Some((written, loaded.origin(EPOCHS)))
 }
 
@@ -42,7 +46,7 @@ pub(super) fn of_steps(loaded: &Loaded) -> Option<(&toml::Value, &Origin)> {
 ///
 /// # Errors
 /// If other settings do not fit this number of steps.
-pub fn settled(loaded: &Loaded, data: &Data) -> Result<Option<Loaded>> {
+pub fn with_steps(loaded: &LoadedExperiment, data: &Data) -> Result<Option<LoadedExperiment>> {
     let Some(steps) = steps(&loaded.experiment, data) else {
         return Ok(None);
     };
@@ -59,6 +63,6 @@ pub fn settled(loaded: &Loaded, data: &Data) -> Result<Option<Loaded>> {
 pub fn steps(experiment: &Experiment, data: &Data) -> Option<u64> {
     let epochs = experiment.train.epochs?;
     let order = experiment.train.order(experiment.seed);
-    let order = order.repeated(experiment.task.facts().updates());
+    let order = order.repeated(experiment.task.facts().updates_per_batch());
     Some(order.steps_in(data.train.as_ref(), epochs).max(1))
 }

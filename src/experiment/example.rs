@@ -1,6 +1,6 @@
 //! Prepares one text or image as a run reads it.
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use crate::data::batch::{Item, TextItem};
 use crate::data::images::read_image;
 use crate::error::{Error, Result};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// The second text of an example.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside<'a> {
+pub enum SecondText<'a> {
     /// No second text; a text-to-text run generates its own.
     Own,
     /// The given text.
@@ -24,22 +24,22 @@ pub enum Beside<'a> {
 /// # Errors
 /// If the run has no tokenizer or reads images; if the tokenizer cannot encode the text; if a text is empty; if a second text
 /// is given to a run that reads single texts.
-pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, bool)> {
+pub fn from_text(opened: &OpenedRun, text: &str, beside: SecondText) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
     let second = match beside {
-        Beside::Own => None,
-        Beside::Given(second) => Some(second),
+        SecondText::Own => None,
+        SecondText::Given(second) => Some(second),
     };
     if let Some(translator) = translator(opened) {
         let search = &opened.experiment.decode.search;
-        let pair = translator.pair(text, second, search)?;
-        return Ok((Item::Pair(pair), translator.cut() > 0));
+        let pair = translator.encode_pair(text, second, search)?;
+        return Ok((Item::Pair(pair), translator.truncated() > 0));
     }
     let (networks, data) = (opened.model.networks(), &opened.experiment.data);
     if networks.language_model.is_some() {
         return match second {
             Some(_) => Err(Error::usage("the run reads single texts: leave --pair out")),
-            None => continued(opened, text, tokenizer),
+            None => from_running_text(opened, text, tokenizer),
         };
     }
     if networks.embedder.is_some() && second.is_some() {
@@ -52,7 +52,7 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
         let inputs = network.inputs(&opened.shape);
         inputs.iter().any(|input| input.name == TOKEN_TYPE_IDS)
     });
-    let item = match (second, tokenizer.edges()) {
+    let item = match (second, tokenizer.special_token_layout()) {
         (Some(second), Some(_)) if segments => data.read_both(text, second, tokenizer)?,
         _ => data.read_text(text, second, tokenizer)?,
     };
@@ -60,7 +60,9 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
     if let Some(second) = second {
         whole += tokenizer.encode(second)?.len();
     }
-    let marks = tokenizer.edges().map_or(0, |e| e.len(second.is_some()));
+    let marks = tokenizer
+        .special_token_layout()
+        .map_or(0, |e| e.len(second.is_some()));
     let cut = whole + marks > item.inputs.len();
     Ok((Item::Text(item), cut))
 }
@@ -70,25 +72,29 @@ pub fn of_text(opened: &Opened, text: &str, beside: Beside) -> Result<(Item, boo
 ///
 /// # Errors
 /// As [`of_text`].
-pub fn of_single_text(opened: &Opened, text: &str) -> Result<(Item, bool)> {
+pub fn from_single_text(opened: &OpenedRun, text: &str) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
     if text.trim().is_empty() {
         return Err(Error::usage("the text is empty"));
     }
     if let Some(translator) = translator(opened) {
         let search = &opened.experiment.decode.search;
-        let pair = translator.pair(text, Some(""), search)?;
-        return Ok((Item::Pair(pair), translator.cut() > 0));
+        let pair = translator.encode_pair(text, Some(""), search)?;
+        return Ok((Item::Pair(pair), translator.truncated() > 0));
     }
     if opened.model.networks().language_model.is_some() {
-        return continued(opened, text, tokenizer);
+        return from_running_text(opened, text, tokenizer);
     }
-    let (item, cut) = opened.experiment.data.read_alone(text, tokenizer)?;
+    let (item, cut) = opened.experiment.data.read_single(text, tokenizer)?;
     Ok((Item::Text(item), cut))
 }
 
 /// Prepares a text as a language model reads it, without special tokens.
-fn continued(opened: &Opened, text: &str, tokenizer: &Tokenizer) -> Result<(Item, bool)> {
+fn from_running_text(
+    opened: &OpenedRun,
+    text: &str,
+    tokenizer: &Tokenizer,
+) -> Result<(Item, bool)> {
     let mut inputs: Vec<i32> = tokenizer
         .encode(text)?
         .into_iter()
@@ -106,13 +112,13 @@ fn continued(opened: &Opened, text: &str, tokenizer: &Tokenizer) -> Result<(Item
     Ok((Item::Text(item), cut))
 }
 
-fn translator(opened: &Opened) -> Option<Translator<'_>> {
+fn translator(opened: &OpenedRun) -> Option<Translator<'_>> {
     let decode = &opened.experiment.decode;
     let longest = opened.shape.context;
     Translator::new(&opened.model, &opened.tokenizers, decode, longest)
 }
 
-fn tokenizer(opened: &Opened) -> Result<&Tokenizer> {
+fn tokenizer(opened: &OpenedRun) -> Result<&Tokenizer> {
     let networks = opened.model.networks();
     if opened.shape.image.is_some() && networks.image_text.is_none() {
         return Err(Error::usage("the run reads images, no texts"));
@@ -125,7 +131,7 @@ fn tokenizer(opened: &Opened) -> Result<&Tokenizer> {
 ///
 /// # Errors
 /// If the file cannot be read or decoded, or the run reads texts.
-pub fn of_image(opened: &Opened, path: &Path) -> Result<Item> {
+pub fn from_image(opened: &OpenedRun, path: &Path) -> Result<Item> {
     if let Some(sequence) = opened.experiment.data.read_sequence(path)? {
         return Ok(Item::Text(sequence));
     }

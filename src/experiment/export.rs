@@ -2,19 +2,19 @@
 //! folder.
 
 mod chat;
-mod longest;
+mod max_length;
 mod positions;
 mod settings;
-mod special;
+mod special_tokens;
 
-use self::positions::FirstRow;
-use super::open::{self, Opened};
-use super::saved::Which;
+use self::positions::PositionOffset;
+use super::open::{self, OpenedRun};
+use super::run_contents::CheckpointChoice;
 use super::{Experiment, initial};
 use crate::data::Shape;
 use crate::error::{Error, Result, shell_word};
 use crate::files::PartialFolder;
-use crate::interop::export::{self, Target, with_keys_of};
+use crate::interop::export::{self, Target, with_harmless_keys_of};
 use crate::interop::families::HfShape;
 use crate::interop::stream::write_parameters;
 use crate::interop::{
@@ -29,7 +29,7 @@ use std::path::Path;
 
 /// Outcome of an export, for display.
 #[derive(Clone, Debug)]
-pub struct Exported {
+pub struct ExportReport {
     /// The family's `model_type`.
     pub family: &'static str,
     /// Number of tensors written.
@@ -42,9 +42,9 @@ pub struct Exported {
 
 /// Which weights of a run to export.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum WeightSelection {
     /// All weights, with adapters merged into them.
-    Whole,
+    Merged,
     /// The frozen weights without the adapters of `[lora]`.
     Base,
 }
@@ -56,20 +56,20 @@ pub enum Part {
 /// Nothing is left behind in these cases.
 pub fn export(
     run: &Path,
-    which: Which,
+    which: CheckpointChoice,
     dir: &Path,
     wanted: Option<&str>,
-    part: Part,
-) -> Result<Exported> {
+    part: WeightSelection,
+) -> Result<ExportReport> {
     let mut opened = match part {
-        Part::Whole => open::open(run, which, None)?,
-        Part::Base => open::open_with_adapters(run, which)?,
+        WeightSelection::Merged => open::open(run, which, None)?,
+        WeightSelection::Base => open::open_with_adapters(run, which)?,
     };
-    longest::settle(run, &mut opened)?;
-    let older = config_of(run)?;
-    let first = FirstRow::of(&opened, wanted, older.is_some());
-    let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
-    let table = target.family.names(&target.shape);
+    max_length::set_max_length(run, &mut opened)?;
+    let older = imported_config(run)?;
+    let first = PositionOffset::of(&opened, wanted, older.is_some());
+    let target = target(&opened, first, original_config(run)?.as_ref(), wanted)?;
+    let table = target.family.exported_names(&target.shape);
     let mut parameters = Parameters::of(&opened.model);
     for (path, other) in opened.experiment.task.facts().summed_parameters() {
         parameters.add(path, other);
@@ -79,21 +79,21 @@ pub fn export(
     }
     let imported = older.is_some();
     let config = match older {
-        Some(older) => with_keys_of(target.config, &older),
-        None => special::whole(target.config),
+        Some(older) => with_harmless_keys_of(target.config, &older),
+        None => special_tokens::disable_layer_drop(target.config),
     };
     let mut notes = target.notes;
-    notes.extend(open::not_newest(run, which, opened.step));
+    notes.extend(open::older_checkpoint_note(run, which, opened.step));
     notes.extend(first.and_then(|first| first.note(&target.shape)));
-    let tensors = made(dir, |dir| {
-        let config = special::padded(config.clone(), &opened, &mut notes);
-        let config = special::ended(config, &opened, &mut notes);
-        let config = special::marked(config, &opened, imported);
-        notes.extend(special::counted(&config, &opened));
+    let tensors = create_folder(dir, |dir| {
+        let config = special_tokens::add_padding_token(config.clone(), &opened, &mut notes);
+        let config = special_tokens::add_text_ends(config, &opened, &mut notes);
+        let config = special_tokens::add_special_tokens(config, &opened, imported);
+        notes.extend(special_tokens::position_offset_note(&config, &opened));
         write(dir, run, &config, &opened, &mut notes)?;
         write_parameters(&dir.join("model.safetensors"), &table, &parameters)
     })?;
-    Ok(Exported {
+    Ok(ExportReport {
         family: target.family.model_type,
         tensors,
         lacks_tokenizer: opened.shape.vocab_size > 0 && opened.tokenizers.text.is_none(),
@@ -107,14 +107,14 @@ pub fn export(
 /// As [`export`]; if the run has no adapters, or adapts weights that `peft` cannot express.
 pub fn export_adapter(
     run: &Path,
-    which: Which,
+    which: CheckpointChoice,
     dir: &Path,
     wanted: Option<&str>,
-) -> Result<Exported> {
+) -> Result<ExportReport> {
     let opened = open::open_with_adapters(run, which)?;
-    let first = FirstRow::of(&opened, wanted, config_of(run)?.is_some());
-    let target = target(&opened, first, origin(run)?.as_ref(), wanted)?;
-    let table = target.family.names(&target.shape);
+    let first = PositionOffset::of(&opened, wanted, imported_config(run)?.is_some());
+    let target = target(&opened, first, original_config(run)?.as_ref(), wanted)?;
+    let table = target.family.exported_names(&target.shape);
     let lora = opened.experiment.lora.clone().unwrap_or_default();
     // For other tasks `peft` adds modules of its own, whose weights would have to be in the folder.
     let networks = opened.model.networks();
@@ -128,12 +128,12 @@ pub fn export_adapter(
         first.move_array(&mut arrays);
     }
     let names = (target.family.model_type, &table);
-    let tensors = made(dir, |dir| {
+    let tensors = create_folder(dir, |dir| {
         peft::write(dir, &arrays, &lora, names, task_type)
     })?;
     let begun = initial::read(run)?;
     let merged = begun.iter().find(|one| one.merged);
-    let mut notes = Vec::from_iter(open::not_newest(run, which, opened.step));
+    let mut notes = Vec::from_iter(open::older_checkpoint_note(run, which, opened.step));
     notes.extend(merged.map(|one| {
         format!(
             "the adapters of {} are merged into the weights that these adapters belong to: load them beside the folder that \
@@ -142,7 +142,7 @@ pub fn export_adapter(
             shell_word(run)
         )
     }));
-    Ok(Exported {
+    Ok(ExportReport {
         family: target.family.model_type,
         tensors,
         lacks_tokenizer: false,
@@ -152,16 +152,21 @@ pub fn export_adapter(
 
 /// Finds the family of a run's model; `older` is the config.json that the run, or the run it began from, was imported with.
 fn target(
-    opened: &Opened,
-    first: Option<FirstRow>,
+    opened: &OpenedRun,
+    first: Option<PositionOffset>,
     older: Option<&Value>,
     wanted: Option<&str>,
 ) -> Result<Target> {
-    let mut shape = described(&opened.experiment, &opened.shape);
+    let mut shape = hf_shape(&opened.experiment, &opened.shape);
     if let Some(first) = first {
-        first.put_into(&mut shape);
+        first.apply_to(&mut shape);
     }
-    let found = export::target(&shape, task_of(&opened.experiment), wanted, likely(older));
+    let found = export::target(
+        &shape,
+        task_of(&opened.experiment),
+        wanted,
+        family_hint(older),
+    );
     found.map_err(|error| match first {
         Some(first) => first.explain(error),
         None => error,
@@ -174,9 +179,9 @@ fn target(
 /// # Errors
 /// The first reason why no family has such a model.
 pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Result<&'static str> {
-    let older = run.map(origin).transpose()?.flatten();
-    let shape = described(experiment, shape);
-    let target = export::target_brief(&shape, task_of(experiment), likely(older.as_ref()))?;
+    let older = run.map(original_config).transpose()?.flatten();
+    let shape = hf_shape(experiment, shape);
+    let target = export::target_brief(&shape, task_of(experiment), family_hint(older.as_ref()))?;
     Ok(target.family.model_type)
 }
 
@@ -185,35 +190,37 @@ pub fn family(experiment: &Experiment, shape: &Shape, run: Option<&Path>) -> Res
 ///
 /// # Errors
 /// If the config.json of the other run is damaged.
-pub(super) fn lost_family(
+pub(super) fn export_obstacle(
     experiment: &Experiment,
     shape: &Shape,
     other: &Path,
 ) -> Result<Option<String>> {
-    let Some(older) = config_of(other)? else {
+    let Some(older) = imported_config(other)? else {
         return Ok(None);
     };
-    let shape = described(experiment, shape);
-    let found = export::target_brief(&shape, task_of(experiment), likely(Some(&older)));
+    let shape = hf_shape(experiment, shape);
+    let found = export::target_brief(&shape, task_of(experiment), family_hint(Some(&older)));
     Ok(found.err().map(|error| error.to_string()))
 }
 
 /// The config.json that a run was imported with, or else that of the imported run it began from, if that still exists.
-fn origin(run: &Path) -> Result<Option<Value>> {
-    if let Some(own) = config_of(run)? {
+fn original_config(run: &Path) -> Result<Option<Value>> {
+    if let Some(own) = imported_config(run)? {
         return Ok(Some(own));
     }
     let begun = initial::read(run)?.into_iter();
-    let mut found = begun.filter_map(|one| config_of(Path::new(&one.run)).ok()?);
+    let mut found = begun.filter_map(|one| imported_config(Path::new(&one.run)).ok()?);
     Ok(found.next())
 }
 
 /// A trained model in the form in which families match it.
-fn described(experiment: &Experiment, shape: &Shape) -> HfShape {
+fn hf_shape(experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
-        model: experiment.model.under(&experiment.task.facts().demand()),
-        task: experiment.task.elsewhere(),
-        shape: longest::of_positions(shape),
+        model: experiment
+            .model
+            .restricted_to(&experiment.task.facts().demand()),
+        task: experiment.task.published_as(),
+        shape: max_length::with_model_positions(shape),
     }
 }
 
@@ -224,13 +231,13 @@ fn task_of(experiment: &Experiment) -> &'static str {
 }
 
 /// The family named by a config.json.
-fn likely(older: Option<&Value>) -> Option<&str> {
+fn family_hint(older: Option<&Value>) -> Option<&str> {
     older?["model_type"].as_str()
 }
 
 /// Fills a temporary folder beside `dir`, which must be vacant, and moves it to `dir` once complete.
-fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
-    let part = PartialFolder::beside(dir)?;
+fn create_folder<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
+    let part = PartialFolder::create_for(dir)?;
     std::fs::create_dir(part.path()).map_err(Error::io("create", dir))?;
     let filled = fill(part.path())?;
     part.place("config.json")?;
@@ -238,7 +245,7 @@ fn made<T>(dir: &Path, fill: impl FnOnce(&Path) -> Result<T>) -> Result<T> {
 }
 
 /// The config.json that the run was imported with, if it was imported.
-fn config_of(run: &Path) -> Result<Option<Value>> {
+fn imported_config(run: &Path) -> Result<Option<Value>> {
     imported(run, run_dir::HF_CONFIG)
 }
 
@@ -249,7 +256,7 @@ fn imported(run: &Path, name: &str) -> Result<Option<Value>> {
         return Ok(None);
     }
     let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
-    let value = serde_json::from_slice(&crate::files::json::plain(text))
+    let value = serde_json::from_slice(&crate::files::json::encode_infinity(text))
         .map_err(|e| Error::run(format!("{} is damaged: {e}", path.display())))?;
     Ok(Some(value))
 }
@@ -258,11 +265,11 @@ fn imported(run: &Path, name: &str) -> Result<Option<Value>> {
 fn write_tokenizers(
     dir: &Path,
     text: &Tokenizer,
-    opened: &Opened,
+    opened: &OpenedRun,
     reads: hf::ModelInputs,
     notes: &mut Vec<String>,
 ) -> Result<()> {
-    if opened.experiment.task.uses() == Use::SpeechCharacters {
+    if opened.experiment.task.network_use() == Use::SpeechCharacters {
         if let Err(why) = hf::write_ctc(dir, text)? {
             notes.push(format!(
                 "the folder has the tokenizer as a tokenizer.json, which decodes nothing of what frames repeat: {why}"
@@ -289,7 +296,7 @@ fn write(
     dir: &Path,
     run: &Path,
     config: &Value,
-    opened: &Opened,
+    opened: &OpenedRun,
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let path = dir.join("config.json");
@@ -312,7 +319,7 @@ fn write(
     };
     notes.extend(hf::rebuild_note(tokenizer, family));
     let reads = hf::ModelInputs {
-        max_length: longest::read(opened),
+        max_length: max_length::truncation_length(opened),
         segments: config["type_vocab_size"].as_u64().is_some_and(|n| n > 1),
         pairs: model.kind() == "encoder_decoder",
     };

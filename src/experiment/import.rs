@@ -1,8 +1,8 @@
 //! Imports a Hugging Face folder as a run: its weights, its tokenizer, and an experiment that describes them.
 
-mod asked;
 mod images;
 mod recordings;
+mod task_and_shape;
 mod tokenizers;
 
 use super::{Experiment, check, file, resolved_toml};
@@ -10,9 +10,9 @@ use crate::data::{DataConfig, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::generate::beam::BeamConfig;
-use crate::interop::generation::{self, Generation, TextKind};
-use crate::interop::{HfModel, peft, read_hf, shapes, their_keys};
-use crate::model::{ModelInputs, Use};
+use crate::interop::generation::{self, ImportedGeneration, TextKind};
+use crate::interop::{HfModel, hf_keys, peft, read_hf, shapes};
+use crate::model::{BuildContext, Use};
 use crate::nn::linear;
 use crate::task::Objective;
 use crate::train::checkpoint;
@@ -21,13 +21,13 @@ use crate::train::machine::Machine;
 use crate::train::optim::OptimizerConfig;
 use crate::train::parameters::name_parameters;
 use crate::train::run_dir::{self, Existing, RunDir};
-use crate::train::run_files;
-use asked::{read_shape, rewarding};
+use crate::train::run_manifest;
 use std::path::Path;
+use task_and_shape::{input_shape, reward_task};
 
 /// Outcome of an import, for display.
 #[derive(Clone, Debug, Default)]
-pub struct Imported {
+pub struct ImportReport {
     /// The family's `model_type`.
     pub family: &'static str,
     /// Number of parameters in the run's weights.
@@ -56,14 +56,14 @@ pub fn import(
     ignore: &[String],
     adapter: Option<&Path>,
     rewards: bool,
-) -> Result<Imported> {
-    let mut hf = read_hf(dir, ignore).map_err(Error::before_running)?;
+) -> Result<ImportReport> {
+    let mut hf = read_hf(dir, ignore).map_err(Error::into_usage_error)?;
     hf.require_tensors()?;
-    let mut imported = Imported {
+    let mut imported = ImportReport {
         family: hf.family.model_type,
         ignored_keys: hf.ignored_keys.clone(),
         notes: hf.notes.clone(),
-        ..Imported::default()
+        ..ImportReport::default()
     };
     match hf.shape.shape.speech {
         Some(speech) => recordings::settings(&mut hf, speech, &mut imported)?,
@@ -74,20 +74,20 @@ pub fn import(
     }
     let mut experiment = experiment(&hf, folder);
     if rewards {
-        experiment.task = rewarding(&hf).map_err(Error::before_running)?;
-        experiment.data = DataConfig::imported(experiment.task.reads(), &read_shape(&hf));
+        experiment.task = reward_task(&hf).map_err(Error::into_usage_error)?;
+        experiment.data = DataConfig::imported(experiment.task.example_form(), &input_shape(&hf));
     }
     let settings = settings(&hf, &mut experiment, &mut imported)?;
-    let tokenizers = tokenizers::files(&hf, settings.as_ref(), &mut imported)?;
+    let tokenizers = tokenizers::tokenizer_files(&hf, settings.as_ref(), &mut imported)?;
     let device = "flex".parse::<DeviceName>()?.open()?;
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &hf.shape.shape,
         seed: experiment.seed,
         device: &device,
     };
     let plain = resolved_toml(&experiment);
     let loaded = file::load_text(Path::new(run_dir::RESOLVED), plain, &[])?;
-    check::check_without_files(&loaded).map_err(|error| of_config(dir, error))?;
+    check::check_without_files(&loaded).map_err(|error| reword_config_error(dir, error))?;
     let objective = experiment.task.init(&experiment.model, &inputs, false)?;
     let others = hf.weights.others().iter();
     imported
@@ -95,15 +95,15 @@ pub fn import(
         .extend(others.map(|name| format!("{name} (no tensor)")));
     let mut source = hf
         .source(&objective, hf.table())
-        .map_err(Error::before_running)?;
+        .map_err(Error::into_usage_error)?;
     imported.skipped_tensors.clone_from(&source.ignored);
     let mut shapes = source.shapes();
-    let mut arrays = images::drawn(&objective, &source.randomly_initialised);
+    let mut arrays = images::random_parameters(&objective, &source.randomly_initialised);
     let drawn = arrays.iter();
     shapes.extend(drawn.map(|(path, array)| (path.clone(), array.shape.clone())));
     if let Some(adapter) = adapter {
         let found = read_adapter(&hf, &objective, adapter)?;
-        imported.unsupported.extend(found.without_place);
+        imported.unsupported.extend(found.unsupported);
         let factors = found.arrays.iter();
         shapes.extend(factors.map(|(path, array)| (path.clone(), array.shape.clone())));
         arrays.extend(found.arrays);
@@ -111,7 +111,7 @@ pub fn import(
     }
     let text = resolved_toml(&experiment);
     if let Some(lora) = &experiment.lora {
-        lora.attached(name_parameters(objective), experiment.seed)?;
+        lora.attach(name_parameters(objective), experiment.seed)?;
     }
     imported.params = shapes.values().map(|s| s.iter().product::<usize>()).sum();
     let existed = folder.exists();
@@ -126,7 +126,7 @@ pub fn import(
         if let Some(array) = arrays.remove(path) {
             return Ok(array.values);
         }
-        let array = source.read(path).map_err(Error::before_running)?;
+        let array = source.read(path).map_err(Error::into_usage_error)?;
         let values = array.map(|array| array.values).unwrap_or_default();
         match values.iter().all(|x| x.is_finite()) {
             true => Ok(values),
@@ -137,7 +137,7 @@ pub fn import(
         }
     };
     let written = checkpoint::import(&run, &shapes, &mut read)
-        .and_then(|_| describe(&run, &hf, settings.as_ref(), tokenizers, text));
+        .and_then(|_| write_files(&run, &hf, settings.as_ref(), tokenizers, text));
     if let (Err(_), false) = (&written, existed) {
         // Frees the disk space; the original error is the one that matters.
         let _ = std::fs::remove_dir_all(folder);
@@ -146,16 +146,16 @@ pub fn import(
 }
 
 /// Rewords errors of the converted config.json, since there is no experiment file yet that a user could look at.
-fn of_config(dir: &Path, error: Error) -> Error {
+fn reword_config_error(dir: &Path, error: Error) -> Error {
     let Error::Invalid(faults) = error else {
         return error;
     };
     let file = dir.join("config.json");
     // The file was read before; if it has vanished since, the errors are reported without its keys.
-    let config = crate::files::json::plain(std::fs::read(&file).unwrap_or_default());
+    let config = crate::files::json::encode_infinity(std::fs::read(&file).unwrap_or_default());
     let config: serde_json::Value = serde_json::from_slice(&config).unwrap_or_default();
     let told = faults.into_iter().map(|fault| {
-        let said = match their_keys(&config, &fault.message) {
+        let said = match hf_keys(&config, &fault.message) {
             said if said.is_empty() => String::new(),
             said => format!(" with {}", said.join(", ")),
         };
@@ -173,14 +173,18 @@ fn of_config(dir: &Path, error: Error) -> Error {
 
 /// Reads the adapter of this model from a `peft` folder.
 fn read_adapter(hf: &HfModel, objective: &Objective, dir: &Path) -> Result<peft::Adapter> {
-    let (table, shapes, linear) = (hf.table(), shapes(objective), linear::weights(objective));
+    let (table, shapes, linear) = (
+        hf.table(),
+        shapes(objective),
+        linear::weight_paths(objective),
+    );
     let base = peft::Base {
         table: &table,
         shapes: &shapes,
         linear: &linear,
         weights: &hf.weights,
     };
-    peft::read(dir, &base).map_err(Error::before_running)
+    peft::read(dir, &base).map_err(Error::into_usage_error)
 }
 
 /// Builds the experiment of an imported run: its model and task, with default values for training. Its name is that of the
@@ -204,7 +208,7 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
         tokenizer: None,
         init: Default::default(),
         lora: None,
-        data: DataConfig::imported(shape.task.reads(), &read_shape(hf)),
+        data: DataConfig::imported(shape.task.example_form(), &input_shape(hf)),
         task: shape.task.clone(),
         optimizer: OptimizerConfig::default(),
         schedule: Default::default(),
@@ -224,19 +228,19 @@ fn experiment(hf: &HfModel, folder: &Path) -> Experiment {
 fn settings(
     hf: &HfModel,
     experiment: &mut Experiment,
-    imported: &mut Imported,
-) -> Result<Option<Generation>> {
+    imported: &mut ImportReport,
+) -> Result<Option<ImportedGeneration>> {
     let Shape { vocab_size, .. } = hf.shape.shape;
     if vocab_size == 0 {
         return Ok(None);
     }
-    let uses = hf.shape.task.uses();
+    let uses = hf.shape.task.network_use();
     let of = match uses {
         Use::TextToText => TextKind::Pairs,
         Use::SpeechToText => TextKind::Transcripts,
         _ => TextKind::Continuations,
     };
-    let Some(mut settings) = generation::read(&hf.dir, of).map_err(Error::before_running)? else {
+    let Some(mut settings) = generation::read(&hf.dir, of).map_err(Error::into_usage_error)? else {
         return Ok(None);
     };
     match uses {
@@ -289,10 +293,10 @@ fn settings(
 }
 
 /// Writes the run's files. The resolved experiment comes last, since it makes the folder a run.
-fn describe(
+fn write_files(
     run: &RunDir,
     hf: &HfModel,
-    settings: Option<&Generation>,
+    settings: Option<&ImportedGeneration>,
     tokenizers: Vec<(&'static str, Vec<u8>)>,
     resolved: String,
 ) -> Result<()> {
@@ -316,7 +320,7 @@ fn describe(
     let mut files = vec![
         (
             run_dir::MACHINE,
-            json(serde_json::to_string_pretty(&Machine::here("flex")))?,
+            json(serde_json::to_string_pretty(&Machine::detect("flex")))?,
         ),
         (run_dir::DATA, json(serde_json::to_string_pretty(&shape))?),
         (run_dir::HF_CONFIG, config),
@@ -328,5 +332,5 @@ fn describe(
     files.extend(tokenizers);
     files.push((run_dir::EXPERIMENT, source.into_bytes()));
     files.push((run_dir::RESOLVED, resolved.into_bytes()));
-    run_files::write_new(run, &files)
+    run_manifest::write_new(run, &files)
 }

@@ -1,11 +1,11 @@
 //! `init.json` of a run: the checkpoints that its weights were initialised from. A trained run no longer needs it; comparisons
 //! use it to ask whether runs began from the same weights.
 
-use super::saved::{self, Which};
+use super::run_contents::{self, CheckpointChoice};
 use super::{Experiment, transfer};
-use crate::data::Places;
+use crate::data::SearchPath;
 use crate::error::{Error, Result};
-use crate::report::read::sweep::run_of_seed;
+use crate::report::read::sweep::seed_folder;
 use crate::train::checkpoint::Checkpoint;
 use crate::train::transfer::{INIT, InitialCheckpoint, InitialRun};
 use std::collections::BTreeMap;
@@ -14,7 +14,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Cache of step and SHA-256 of checkpoints, by run folder and requested checkpoint.
-pub type Known = BTreeMap<(PathBuf, String), (u64, String)>;
+pub type CheckpointCache = BTreeMap<(PathBuf, String), (u64, String)>;
 
 /// Reads the checkpoints that the run in a folder was initialised from, with absolute paths. Empty for a randomly initialised
 /// run or one of an earlier version.
@@ -29,7 +29,7 @@ pub fn read(folder: &Path) -> Result<Vec<InitialCheckpoint>> {
         Err(e) if e.kind() == ErrorKind::NotFound => Vec::new(),
         Err(e) => return Err(Error::io("read", &path)(e)),
     };
-    let places = Places::of_run(folder);
+    let places = SearchPath::of_run(folder);
     for one in &mut all {
         let whole = places.anchored(Path::new(&one.run));
         one.run = whole.display().to_string();
@@ -42,13 +42,13 @@ pub fn read(folder: &Path) -> Result<Vec<InitialCheckpoint>> {
 ///
 /// # Errors
 /// Only if serialisation fails, which no weights can cause.
-pub fn text(
+pub fn init_json(
     all: &[InitialCheckpoint],
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     root: &Path,
 ) -> Result<Vec<u8>> {
-    let beginnings = experiment.init.beginnings();
+    let beginnings = experiment.init.initial_runs();
     let mut all = all.to_vec();
     for one in &mut all {
         let named = beginnings.iter().find(|named| named.key == one.key);
@@ -56,7 +56,7 @@ pub fn text(
             continue;
         };
         let run = match one.of_seed {
-            true => from.join(run_of_seed(experiment.seed)),
+            true => from.join(seed_folder(experiment.seed)),
             false => from.clone(),
         };
         one.run = places.portable(&run, root).display().to_string();
@@ -70,24 +70,24 @@ pub fn text(
 ///
 /// # Errors
 /// If there is no such run or checkpoint; if the run's files were changed or the checkpoint is damaged.
-pub fn present(
+pub fn current_checkpoints(
     experiment: &Experiment,
-    places: &Places,
-    known: &mut Known,
+    places: &SearchPath,
+    known: &mut CheckpointCache,
 ) -> Result<Vec<InitialCheckpoint>> {
     let mut all = Vec::new();
-    for beginning in experiment.init.beginnings() {
+    for beginning in experiment.init.initial_runs() {
         let folder = transfer::folder(&beginning, experiment.seed, places)?;
-        let place = (folder.clone(), asked(&beginning).to_string());
+        let place = (folder.clone(), requested_checkpoint(&beginning).to_string());
         let found = match known.get(&place) {
             Some(found) => found.clone(),
             None => {
-                let found = summed(&checkpoint(&beginning, &folder)?)?;
+                let found = step_and_checksum(&checkpoint(&beginning, &folder)?)?;
                 known.insert(place, found.clone());
                 found
             }
         };
-        all.push(described(&beginning, &folder, experiment.seed, found));
+        all.push(make_record(&beginning, &folder, experiment.seed, found));
     }
     Ok(all)
 }
@@ -97,16 +97,16 @@ pub fn present(
 /// # Errors
 /// If `checkpoint` is not a valid choice or names a mean; if there is no such checkpoint or it is damaged.
 pub(super) fn checkpoint(beginning: &InitialRun, folder: &Path) -> Result<Checkpoint> {
-    let (table, which) = (transfer::table(beginning), asked(beginning));
-    let which: Which = which
+    let (table, which) = (transfer::table(beginning), requested_checkpoint(beginning));
+    let which: CheckpointChoice = which
         .parse()
         .map_err(|rule| Error::usage(format!("{table} checkpoint = {which:?} is none; {rule}")))?;
-    if let Which::Average(_) = which {
+    if let CheckpointChoice::Average(_) = which {
         return Err(Error::usage(format!(
             "{table} checkpoint: a run begins from one checkpoint: best, latest or the number of a step"
         )));
     }
-    let chosen = saved::chosen(folder, which);
+    let chosen = run_contents::find_checkpoint(folder, which);
     chosen.map_err(|error| transfer::as_key_of(&table, "checkpoint", error))
 }
 
@@ -114,37 +114,42 @@ pub(super) fn checkpoint(beginning: &InitialRun, folder: &Path) -> Result<Checkp
 ///
 /// # Errors
 /// If the checkpoint's manifest does not name its weights.
-pub(super) fn taken(
+pub(super) fn checkpoint_record(
     beginning: &InitialRun,
     folder: &Path,
     seed: u64,
     checkpoint: &Checkpoint,
 ) -> Result<InitialCheckpoint> {
-    Ok(described(beginning, folder, seed, summed(checkpoint)?))
+    Ok(make_record(
+        beginning,
+        folder,
+        seed,
+        step_and_checksum(checkpoint)?,
+    ))
 }
 
-fn asked(beginning: &InitialRun) -> &str {
+fn requested_checkpoint(beginning: &InitialRun) -> &str {
     beginning.rules.checkpoint.as_deref().unwrap_or("best")
 }
 
-fn summed(checkpoint: &Checkpoint) -> Result<(u64, String)> {
-    let sum = checkpoint.evaluated_sum()?;
+fn step_and_checksum(checkpoint: &Checkpoint) -> Result<(u64, String)> {
+    let sum = checkpoint.evaluated_weights_sha256()?;
     Ok((checkpoint.state().step, sum.to_string()))
 }
 
-fn described(
+fn make_record(
     beginning: &InitialRun,
     folder: &Path,
     seed: u64,
     (step, sha256): (u64, String),
 ) -> InitialCheckpoint {
-    let own = run_of_seed(seed);
+    let own = seed_folder(seed);
     let whole = folder.canonicalize();
     InitialCheckpoint {
         key: beginning.key.to_string(),
         run: whole.as_deref().unwrap_or(folder).display().to_string(),
         of_seed: folder.ends_with(&own) && !beginning.from.ends_with(&own),
-        checkpoint: asked(beginning).to_string(),
+        checkpoint: requested_checkpoint(beginning).to_string(),
         step,
         sha256,
         merged: false,

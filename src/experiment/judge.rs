@@ -5,17 +5,17 @@
 //! A run stores the SHA-256 of the weights that reward it (`reward.json`), like that of a teacher. It is resumed and evaluated
 //! with the same weights, wherever they are by then.
 
-use super::open::{self, Opened};
-use super::saved::{self, Which};
+use super::open::{self, OpenedRun};
+use super::run_contents::{self, CheckpointChoice};
 use super::teacher::{self, WeightsId};
 use super::{Experiment, transfer};
-use crate::data::{Places, Shape, Tokenizers};
+use crate::data::{SearchPath, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::task::grpo::{Judge, RewardRun, RunReward};
 use crate::task::{Objective, Task};
 use crate::tokenizer::Tokenizer;
 use crate::tokenizer::chat::Ending;
-use crate::train::{run_dir, run_files};
+use crate::train::{run_dir, run_manifest};
 use std::path::{Path, PathBuf};
 
 /// The key of the reward run.
@@ -25,8 +25,8 @@ pub const PATH: &str = "task.reward.path";
 ///
 /// # Errors
 /// If the file is missing or damaged.
-pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
-    let run = run_of(experiment);
+pub fn stored_weights(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
+    let run = reward_config(experiment);
     run.map(|_| WeightsId::of_file(&folder.join(run_dir::REWARD)))
         .transpose()
 }
@@ -35,15 +35,18 @@ pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>>
 ///
 /// # Errors
 /// As [`teacher::kept`] and [`kept`].
-pub fn all_kept(experiment: &Experiment, folder: &Path) -> Result<[Option<WeightsId>; 2]> {
+pub fn all_stored_weights(
+    experiment: &Experiment,
+    folder: &Path,
+) -> Result<[Option<WeightsId>; 2]> {
     Ok([
-        teacher::kept(experiment, folder)?,
-        kept(experiment, folder)?,
+        teacher::stored_weights(experiment, folder)?,
+        stored_weights(experiment, folder)?,
     ])
 }
 
 /// The settings of the reward run, if a run gives the rewards.
-fn run_of(experiment: &Experiment) -> Option<&RunReward> {
+fn reward_config(experiment: &Experiment) -> Option<&RunReward> {
     experiment
         .task
         .grpo()
@@ -54,8 +57,8 @@ fn run_of(experiment: &Experiment) -> Option<&RunReward> {
 ///
 /// # Errors
 /// If there is no run, or its files were changed.
-pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
-    run_of(experiment)
+pub fn folder(experiment: &Experiment, places: &SearchPath) -> Result<Option<PathBuf>> {
+    reward_config(experiment)
         .map(|run| folder_of(run, places))
         .transpose()
 }
@@ -65,12 +68,12 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
 ///
 /// # Errors
 /// As [`folder`]; if the checkpoint does not exist or is damaged.
-pub fn present(
+pub fn current_weights(
     experiment: &Experiment,
-    places: &Places,
-    known: &mut teacher::Known,
+    places: &SearchPath,
+    known: &mut teacher::WeightsCache,
 ) -> Result<Option<(PathBuf, WeightsId)>> {
-    let Some(run) = run_of(experiment) else {
+    let Some(run) = reward_config(experiment) else {
         return Ok(None);
     };
     let folder = folder_of(run, places)?;
@@ -78,12 +81,12 @@ pub fn present(
     if let Some(found) = known.get(&place) {
         return Ok(Some((folder, found.clone())));
     }
-    let found = teacher::print(&saved::chosen(&folder, which(run)?)?)?;
+    let found = teacher::weights_id(&run_contents::find_checkpoint(&folder, which(run)?)?)?;
     known.insert(place, found.clone());
     Ok(Some((folder, found)))
 }
 
-fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
+fn folder_of(run: &RunReward, places: &SearchPath) -> Result<PathBuf> {
     let folder = places.anchored(&run.path);
     run_dir::require_run(&folder).map_err(|error| {
         Error::usage(format!(
@@ -91,7 +94,7 @@ fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
             run.path
         ))
     })?;
-    run_files::verify(&folder)?;
+    run_manifest::verify(&folder)?;
     Ok(folder)
 }
 
@@ -102,13 +105,13 @@ fn folder_of(run: &RunReward, places: &Places) -> Result<PathBuf> {
 /// As [`told`].
 pub fn with_judge(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     of_data: (&Shape, &Tokenizers),
     held: Option<&WeightsId>,
     model: Objective,
 ) -> Result<(Objective, Option<WeightsId>)> {
     Ok(match build(experiment, places, of_data, held)? {
-        Some((judge, print)) => (Objective(model.0.judged_by(judge)), print),
+        Some((judge, print)) => (Objective(model.0.with_judge(judge)), print),
         None => (model, None),
     })
 }
@@ -117,11 +120,11 @@ pub fn with_judge(
 ///
 /// # Errors
 /// As [`told`] and [`kept`].
-pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
-    let held = kept(&opened.experiment, folder)?;
+pub fn attach_judge(opened: &mut OpenedRun, folder: &Path) -> Result<()> {
+    let held = stored_weights(&opened.experiment, folder)?;
     let of_data = (&opened.shape, &opened.tokenizers);
     if let Some((judge, _)) = build(&opened.experiment, &opened.places, of_data, held.as_ref())? {
-        opened.model = Objective(opened.model.0.clone().judged_by(judge));
+        opened.model = Objective(opened.model.0.clone().with_judge(judge));
     }
     Ok(())
 }
@@ -133,7 +136,7 @@ pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
 /// another tokenizer, or reads another kind of text or shorter texts; if its weights are not those of `held`.
 pub fn build(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     (shape, tokenizers): (&Shape, &Tokenizers),
     held: Option<&WeightsId>,
 ) -> Result<Option<(Judge, Option<WeightsId>)>> {
@@ -163,7 +166,7 @@ pub fn build(
         ));
     }
     let run = config.reward.run();
-    let run = run.map(|run| opened(experiment, places, run, (shape, tokenizers), held));
+    let run = run.map(|run| open_reward_run(experiment, places, run, (shape, tokenizers), held));
     let (run, print) = run.transpose()?.unzip();
     Ok(Some((Judge::new(tokenizer.clone(), ends, run), print)))
 }
@@ -180,7 +183,7 @@ fn ends(own: &[u32], tokenizer: &Tokenizer, ending: Option<&Ending>) -> Vec<u32>
 }
 
 /// The tokens that a chat template writes after an answer; empty without a template.
-fn closing(tokenizers: &Tokenizers) -> Result<Vec<u32>> {
+fn answer_suffix(tokenizers: &Tokenizers) -> Result<Vec<u32>> {
     let both = tokenizers.chat.as_ref().zip(tokenizers.text.as_ref());
     let closing = both.map(|(chat, tokenizer)| chat.closing(tokenizer));
     Ok(closing.transpose()?.unwrap_or_default())
@@ -192,9 +195,9 @@ fn wrong(folder: &Path, reason: &str) -> Error {
 }
 
 /// Opens the reward run for use, and returns it with the identity of its weights.
-fn opened(
+fn open_reward_run(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     run: &RunReward,
     of_data: (&Shape, &Tokenizers),
     held: Option<&WeightsId>,
@@ -202,12 +205,12 @@ fn opened(
     let folder = folder_of(run, places)?;
     let there = |print: &&WeightsId| crate::train::checkpoint::steps(&folder).contains(&print.step);
     let which = match held.filter(there) {
-        Some(print) => Which::Step(print.step),
+        Some(print) => CheckpointChoice::Step(print.step),
         None => which(run)?,
     };
     let as_key = |error| transfer::as_key_of("[task.reward]", "checkpoint", error);
-    let checkpoint = saved::chosen(&folder, which).map_err(as_key)?;
-    let print = teacher::print(&checkpoint)?;
+    let checkpoint = run_contents::find_checkpoint(&folder, which).map_err(as_key)?;
+    let print = teacher::weights_id(&checkpoint)?;
     if let Some(held) = held.filter(|held| held.sha256 != print.sha256) {
         return Err(wrong(
             &folder,
@@ -219,10 +222,10 @@ fn opened(
         ));
     }
     let device = &experiment.train.device;
-    let opened = open::open_beside(&folder, Which::Step(print.step), device)?;
-    let closing = closing(of_data.1)?;
-    fits(run, &folder, &opened, of_data, &closing)?;
-    let Opened {
+    let opened = open::open_companion(&folder, CheckpointChoice::Step(print.step), device)?;
+    let closing = answer_suffix(of_data.1)?;
+    require_compatible(run, &folder, &opened, of_data, &closing)?;
+    let OpenedRun {
         experiment,
         model,
         tokenizers,
@@ -230,11 +233,11 @@ fn opened(
         ..
     } = opened;
     let rewards = RewardRun::new(model.0, experiment.data, shape, tokenizers, run.too_long);
-    Ok((rewards.closed_by(closing), print))
+    Ok((rewards.with_closing(closing), print))
 }
 
 /// The configured checkpoint.
-fn which(run: &RunReward) -> Result<Which> {
+fn which(run: &RunReward) -> Result<CheckpointChoice> {
     let text = run.checkpoint.as_deref().unwrap_or("best");
     let fault = |rule: String| {
         Error::usage(format!(
@@ -242,7 +245,7 @@ fn which(run: &RunReward) -> Result<Which> {
         ))
     };
     match text.parse().map_err(fault)? {
-        Which::Average(_) => Err(fault(
+        CheckpointChoice::Average(_) => Err(fault(
             "give best, latest or the number of a step: rewards are those of one checkpoint".into(),
         )),
         which => Ok(which),
@@ -250,10 +253,10 @@ fn which(run: &RunReward) -> Result<Which> {
 }
 
 /// Returns an error if a run cannot reward the texts of the data.
-fn fits(
+fn require_compatible(
     run: &RunReward,
     folder: &Path,
-    opened: &Opened,
+    opened: &OpenedRun,
     (shape, tokenizers): (&Shape, &Tokenizers),
     closing: &[u32],
 ) -> Result<()> {
@@ -283,7 +286,10 @@ fn fits(
         return Err(wrong(folder, reason));
     }
     // A completion has one token more than the policy reads.
-    let around = tokenizers.text.as_ref().and_then(|t| t.edges());
+    let around = tokenizers
+        .text
+        .as_ref()
+        .and_then(|t| t.special_token_layout());
     let around = around.map_or(0, |edges| edges.len(false));
     let longest = shape.context + 1 + around.max(closing.len().saturating_sub(1));
     let context = data.context();

@@ -24,24 +24,24 @@ pub mod infer;
 pub mod initial;
 pub mod judge;
 pub mod lr_range;
-pub mod measure;
 pub mod open;
 pub mod parity;
 pub mod predicted;
+pub mod preflight;
 pub mod prerequisite;
 mod preset_widths;
-pub mod rehearse;
 pub mod run;
-pub mod saved;
+pub mod run_contents;
 pub mod schema;
 pub mod slurm;
 pub mod teacher;
 pub mod temporary_keys;
+pub mod text_scores;
 pub mod training;
 pub mod transfer;
 pub mod zero_shot;
 
-use crate::data::{DataConfig, Places};
+use crate::data::{DataConfig, SearchPath};
 use crate::error::Result;
 use crate::generate::DecodeConfig;
 use crate::model::ModelConfig;
@@ -56,7 +56,7 @@ use crate::train::optim::OptimizerConfig;
 use crate::train::run_dir::RESOLVED;
 use crate::train::schedule::ScheduleConfig;
 use crate::train::transfer::TransferConfig;
-pub use check::{check, check_with_prerequisites, located, measured};
+pub use check::{check, check_with_prerequisites, locate_error, measured_metrics};
 pub use file::{annotated_toml, inline, key_of, resolved_toml, unset_comment};
 pub use file::{load, load_text, load_with_runs};
 use prerequisite::Prerequisite;
@@ -136,7 +136,7 @@ impl Experiment {
     ///
     /// # Errors
     /// If the tokenizer's path cannot be made absolute.
-    pub fn anchored(&self, places: &Places) -> Result<Self> {
+    pub fn with_absolute_paths(&self, places: &SearchPath) -> Result<Self> {
         self.with_paths(|path| places.anchored(path))
     }
 
@@ -144,7 +144,7 @@ impl Experiment {
     ///
     /// # Errors
     /// As [`Experiment::anchored`].
-    pub fn portable(&self, places: &Places, root: &Path) -> Result<Self> {
+    pub fn with_portable_paths(&self, places: &SearchPath, root: &Path) -> Result<Self> {
         self.with_paths(|path| places.portable(path, root))
     }
 
@@ -195,8 +195,8 @@ impl Expect {
             .bounds()
             .into_iter()
             .filter(|(words, bound)| match *words {
-                MOST => value > *bound,
-                LEAST => value < *bound,
+                AT_MOST => value > *bound,
+                AT_LEAST => value < *bound,
                 _ => (value - bound).abs() > tolerance,
             });
         missed
@@ -207,8 +207,8 @@ impl Expect {
     /// The bounds that are set, each as words and number.
     fn bounds(&self) -> Vec<(&'static str, f64)> {
         let all = [
-            (MOST, self.at_most),
-            (LEAST, self.at_least),
+            (AT_MOST, self.at_most),
+            (AT_LEAST, self.at_least),
             ("equal to", self.equals),
         ];
         let given = all
@@ -218,8 +218,8 @@ impl Expect {
     }
 }
 
-const MOST: &str = "at most";
-const LEAST: &str = "at least";
+const AT_MOST: &str = "at most";
+const AT_LEAST: &str = "at least";
 
 impl fmt::Display for Expect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -256,15 +256,15 @@ pub enum Origin {
 
 /// An experiment and where each of its values was set.
 #[derive(Clone, Debug)]
-pub struct Loaded {
+pub struct LoadedExperiment {
     /// The experiment.
     pub experiment: Experiment,
     /// Origin of each key and table that was written, by its dotted name.
     pub origins: BTreeMap<String, Origin>,
     /// The value as written: strings, numbers, booleans, and lists of these.
-    pub written: BTreeMap<String, toml::Value>,
+    pub written_values: BTreeMap<String, toml::Value>,
     /// Messages about keys of extended files that were unset, each with both locations.
-    pub unset: Vec<String>,
+    pub unset_messages: Vec<String>,
     /// Text of the file.
     pub source: String,
     /// Path of the file.
@@ -273,17 +273,17 @@ pub struct Loaded {
     pub prerequisites: Vec<Prerequisite>,
 }
 
-impl Loaded {
+impl LoadedExperiment {
     /// The places where the experiment's data is searched for.
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> SearchPath {
         match self.path.parent() {
-            Some(root) if self.path.ends_with(RESOLVED) => Places::of_run(root),
-            folder => Places::new(folder).and_beside(self.extended()),
+            Some(root) if self.path.ends_with(RESOLVED) => SearchPath::of_run(root),
+            folder => SearchPath::new(folder).with_extended_folders(self.source_folders()),
         }
     }
 
     /// The folders of the files that keys come from.
-    fn extended(&self) -> impl Iterator<Item = PathBuf> {
+    fn source_folders(&self) -> impl Iterator<Item = PathBuf> {
         self.origins.values().filter_map(|origin| match origin {
             Origin::File { path, .. } => path.parent().map(Path::to_path_buf),
             Origin::Set(_) | Origin::Preset { .. } | Origin::Default => None,

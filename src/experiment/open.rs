@@ -2,15 +2,15 @@
 
 mod lengths;
 
-use super::assemble::{self, Weights};
-use super::saved::{self, Which};
+use super::assemble::{self, WeightSource};
+use super::run_contents::{self, CheckpointChoice};
 use super::{Experiment, check, file};
-use crate::data::{ExampleForm, Places, Shape, Tokenizers};
+use crate::data::{ExampleForm, SearchPath, Shape, Tokenizers};
 use crate::error::{Error, Result, shell_word};
 use crate::model::Use;
 use crate::task::Objective;
 use crate::train::checkpoint::{self, Checkpoint};
-use crate::train::{run_dir, run_files};
+use crate::train::{run_dir, run_manifest};
 use burn::module::Module;
 use burn::tensor::Device;
 pub use lengths::Lengths;
@@ -20,23 +20,23 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Purpose {
     /// Weights in evaluation mode, adapters merged into them.
-    Use,
+    Inference,
     /// Tracked weights, adapters merged into them.
     Gradients,
     /// Weights in evaluation mode, with separate adapters.
     Adapters,
     /// As `Use`, in a process that computes in the number format of another run.
-    Beside,
+    Companion,
 }
 
 /// A run that is opened for use.
-pub struct Opened {
+pub struct OpenedRun {
     /// The experiment that was trained.
     pub experiment: Experiment,
     /// Weights in evaluation mode, or tracked; the adapters of `[lora]` are merged into them.
     pub model: Objective,
     /// Where its data is searched for.
-    pub places: Places,
+    pub places: SearchPath,
     /// The run's tokenizers.
     pub tokenizers: Tokenizers,
     /// The shape of the data that the model was built for.
@@ -50,25 +50,31 @@ pub struct Opened {
 /// # Errors
 /// If there is no run in the folder; if its experiment is invalid; if the checkpoint or the tokenizer is missing or damaged; if
 /// the device cannot be opened.
-pub fn open(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(folder, which, device, Lengths::default(), Purpose::Use)
+pub fn open(folder: &Path, which: CheckpointChoice, device: Option<&str>) -> Result<OpenedRun> {
+    open_for(
+        folder,
+        which,
+        device,
+        Lengths::default(),
+        Purpose::Inference,
+    )
 }
 
 /// As [`open`], for use beside another run, whose device and number format it takes; weights in another format are converted.
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_beside(folder: &Path, which: Which, device: &str) -> Result<Opened> {
+pub fn open_companion(folder: &Path, which: CheckpointChoice, device: &str) -> Result<OpenedRun> {
     let lengths = Lengths::default();
-    opened(folder, which, Some(device), lengths, Purpose::Beside)
+    open_for(folder, which, Some(device), lengths, Purpose::Companion)
 }
 
 /// As [`open`], with the adapters of `[lora]` kept separate from the frozen weights.
 ///
 /// # Errors
 /// As [`open`]; if the run has no adapters.
-pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
-    let opened = opened(folder, which, None, Lengths::default(), Purpose::Adapters)?;
+pub fn open_with_adapters(folder: &Path, which: CheckpointChoice) -> Result<OpenedRun> {
+    let opened = open_for(folder, which, None, Lengths::default(), Purpose::Adapters)?;
     match opened.experiment.lora {
         Some(_) => Ok(opened),
         None => Err(Error::usage(format!(
@@ -83,8 +89,12 @@ pub fn open_with_adapters(folder: &Path, which: Which) -> Result<Opened> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result<Opened> {
-    opened(
+pub fn open_tracked(
+    folder: &Path,
+    which: CheckpointChoice,
+    device: Option<&str>,
+) -> Result<OpenedRun> {
+    open_for(
         folder,
         which,
         device,
@@ -94,9 +104,9 @@ pub fn open_tracked(folder: &Path, which: Which, device: Option<&str>) -> Result
 }
 
 /// The message that the best checkpoint is used although a newer one exists.
-pub fn not_newest(folder: &Path, which: Which, step: u64) -> Option<String> {
+pub fn older_checkpoint_note(folder: &Path, which: CheckpointChoice, step: u64) -> Option<String> {
     let newest = checkpoint::steps(folder).pop().filter(|n| *n > step)?;
-    (which == Which::Best).then(|| {
+    (which == CheckpointChoice::Best).then(|| {
         format!(
             "the best checkpoint, at step {step}; the newest is at step {newest} (--checkpoint latest)"
         )
@@ -107,9 +117,9 @@ pub fn not_newest(folder: &Path, which: Which, step: u64) -> Option<String> {
 ///
 /// # Errors
 /// If there is no run in the folder, or its experiment is invalid.
-pub fn stored(folder: &Path) -> Result<Experiment> {
+pub fn stored_experiment(folder: &Path) -> Result<Experiment> {
     run_dir::require_run(folder)?;
-    run_files::verify(folder)?;
+    run_manifest::verify(folder)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), &[])?;
     check::check_without_files(&loaded)?;
     Ok(loaded.experiment)
@@ -120,75 +130,79 @@ pub fn stored(folder: &Path) -> Result<Experiment> {
 /// # Errors
 /// As [`open`]; if the run does not read windows of text; if windows are longer than a position table; if the model has no
 /// memory of earlier segments; if the stride is longer than a window, or the run carries its state between windows.
-pub fn open_at(
+pub fn open_with_lengths(
     folder: &Path,
-    which: Which,
+    which: CheckpointChoice,
     device: Option<&str>,
     lengths: Lengths,
-) -> Result<Opened> {
-    let opened = opened(folder, which, device, lengths, Purpose::Use);
-    opened.map_err(|error| lengths.told(error))
+) -> Result<OpenedRun> {
+    let opened = open_for(folder, which, device, lengths, Purpose::Inference);
+    opened.map_err(|error| lengths.reword_error(error))
 }
 
-fn opened(
+fn open_for(
     folder: &Path,
-    which: Which,
+    which: CheckpointChoice,
     device: Option<&str>,
     lengths: Lengths,
     purpose: Purpose,
-) -> Result<Opened> {
+) -> Result<OpenedRun> {
     run_dir::require_run(folder)?;
-    run_files::verify(folder)?;
+    run_manifest::verify(folder)?;
     let device = device.map(|d| format!("train.device={d}"));
     let windows = lengths
-        .of_data()
+        .data_overrides()
         .map(|(key, _, value)| format!("{key}={value}"));
     let sets: Vec<String> = device.into_iter().chain(windows).collect();
     let mut loaded = file::load(&folder.join(run_dir::RESOLVED), &sets)?;
     if let Some(positions) = lengths.memory
-        && !loaded.experiment.model.remember_at_evaluation(positions)
+        && !loaded.experiment.model.set_evaluation_memory(positions)
     {
         return Err(Error::usage(
             "--memory has no effect: no layer of the run remembers earlier segments (memory of [model.attention]); leave it out",
         ));
     }
     check::check_without_files(&loaded)?;
-    let tokenizers = saved::tokenizers(folder)?;
-    if tokenizers.text.is_none() && loaded.experiment.data.set().is_text() {
+    let tokenizers = run_contents::tokenizers(folder)?;
+    if tokenizers.text.is_none() && loaded.experiment.data.data_set().is_text() {
         return Err(Error::run(format!(
             "{} is missing: it holds the text of each of the model's tokens",
             folder.join(run_dir::TOKENIZER).display()
         )));
     }
-    let mut shape = saved::shape(folder)?;
+    let mut shape = run_contents::shape(folder)?;
     let trained = shape.context;
     shape.context = lengths.context.unwrap_or(trained);
-    saved::require_vocabulary(folder, &tokenizers, &shape)?;
-    let tokenizers = saved::as_read(tokenizers, &loaded.experiment, &shape)?;
-    let chosen = saved::all_chosen(folder, which)?;
+    run_contents::require_vocabulary(folder, &tokenizers, &shape)?;
+    let tokenizers = run_contents::with_framing(tokenizers, &loaded.experiment, &shape)?;
+    let chosen = run_contents::find_checkpoints(folder, which)?;
     let Some(checkpoint) = chosen.last() else {
         unreachable!("a name is that of one checkpoint at least")
     };
-    run_files::require_sealed(folder, checkpoint.state())?;
+    run_manifest::require_sealed(folder, checkpoint.state())?;
     let files: Vec<PathBuf> = chosen.iter().map(Checkpoint::evaluated_weights).collect();
     let weights = match which {
-        Which::Average(_) => {
+        CheckpointChoice::Average(_) => {
             for one in &chosen {
                 assemble::require_average(&loaded.experiment, one)?;
             }
-            Weights::Mean(&files)
+            WeightSource::Mean(&files)
         }
-        Which::Best | Which::Latest | Which::Step(_) => match purpose {
-            Purpose::Beside => Weights::Beside(checkpoint),
-            Purpose::Use | Purpose::Gradients | Purpose::Adapters => Weights::Evaluated(checkpoint),
-        },
+        CheckpointChoice::Best | CheckpointChoice::Latest | CheckpointChoice::Step(_) => {
+            match purpose {
+                Purpose::Companion => WeightSource::ForCompanion(checkpoint),
+                Purpose::Inference | Purpose::Gradients | Purpose::Adapters => {
+                    WeightSource::ForInference(checkpoint)
+                }
+            }
+        }
     };
     let places = loaded.places();
     let mut experiment = loaded.experiment;
-    experiment.task = experiment.task.of_use();
+    experiment.task = experiment.task.without_training_parts();
     let device = match purpose {
         // The process has settled on a number format already.
-        Purpose::Beside => assemble::unconfigured_device(&experiment)?,
+        Purpose::Companion => assemble::unconfigured_device(&experiment)?,
         purpose => assemble::device(&experiment, purpose == Purpose::Gradients)?,
     };
     // Tables as long as the training context keep all their rows when windows are shorter.
@@ -196,12 +210,12 @@ fn opened(
         context: shape.context.max(trained),
         ..shape.clone()
     };
-    let used = of_use(&experiment, &built, &device)?;
+    let used = for_inference(&experiment, &built, &device)?;
     lengths::require_rows(&used, &built, trained, &device)?;
     let (model, _) = assemble::model(&used, &built, &device, &weights)?;
-    Ok(Opened {
+    Ok(OpenedRun {
         model: match purpose {
-            Purpose::Use | Purpose::Beside => model.valid().materialize(),
+            Purpose::Inference | Purpose::Companion => model.valid().materialize(),
             Purpose::Gradients => model.materialize().set_require_grad(true),
             Purpose::Adapters => model.valid(),
         },
@@ -215,11 +229,11 @@ fn opened(
 
 /// The experiment of a model in use: nothing is frozen, since nothing is trained, and `[lora]` lacks the patterns that match
 /// only parts used in training.
-fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Experiment> {
+fn for_inference(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Experiment> {
     let mut used = experiment.clone();
     used.init.freeze.clear();
     if let Some(mut lora) = used.lora.take() {
-        lora.keep_found(&assemble::objective(&used, shape, device)?)?;
+        lora.drop_unmatched(&assemble::objective(&used, shape, device)?)?;
         used.lora = Some(lora);
     }
     Ok(used)
@@ -229,24 +243,24 @@ fn of_use(experiment: &Experiment, shape: &Shape, device: &Device) -> Result<Exp
 pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
     let prompt = match &experiment.train.sample {
         Some(sample) if !sample.prompt.trim().is_empty() => Some(sample.prompt.clone()),
-        Some(_) | None => experiment.data.set().prompt(),
+        Some(_) | None => experiment.data.data_set().prompt(),
     };
     // A prompt that the run's tokenizer cannot encode is not suggested.
-    let known = saved::tokenizers(run).ok();
+    let known = run_contents::tokenizers(run).ok();
     let texts = known.as_ref().and_then(|known| known.text.as_ref());
     let readable = |text: &String| texts.is_none_or(|t| t.encode(text).is_ok());
     let prompt = prompt.map(|prompt| match readable(&prompt) {
         true => prompt,
         false => "TEXT".into(),
     });
-    if experiment.data.sequence().is_some() {
+    if experiment.data.sequence_image_size().is_some() {
         return Some(format!("formwork classify {} FILE.png", shell_word(run)));
     }
     // A preference run on plain texts may have inherited the chat template of the run it began from.
     let answers = known.is_some_and(|tokenizers| tokenizers.chat.is_some())
-        && (experiment.data.set().gives() != ExampleForm::Preferences
-            || saved::shape(run).is_ok_and(|shape| shape.templated));
-    if answers && experiment.task.uses() == Use::NextTokens {
+        && (experiment.data.data_set().example_form() != ExampleForm::Preferences
+            || run_contents::shape(run).is_ok_and(|shape| shape.templated));
+    if answers && experiment.task.network_use() == Use::NextTokens {
         return Some(format!("formwork chat {} --message TEXT", shell_word(run)));
     }
     let facts = experiment.task.facts();
@@ -255,7 +269,7 @@ pub fn suggested_use(experiment: &Experiment, run: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Which, not_newest};
+    use super::{CheckpointChoice, older_checkpoint_note};
     use std::fs;
 
     #[test]
@@ -264,13 +278,13 @@ mod tests {
         for step in ["00000010", "00000020"] {
             fs::create_dir_all(folder.path().join("steps").join(step)).unwrap();
         }
-        let told = |which, step| not_newest(folder.path(), which, step);
-        let said = told(Which::Best, 10).unwrap();
+        let told = |which, step| older_checkpoint_note(folder.path(), which, step);
+        let said = told(CheckpointChoice::Best, 10).unwrap();
         assert!(
             said.contains("at step 10; the newest is at step 20"),
             "{said}"
         );
-        assert_eq!(told(Which::Best, 20), None);
-        assert_eq!(told(Which::Step(10), 10), None);
+        assert_eq!(told(CheckpointChoice::Best, 20), None);
+        assert_eq!(told(CheckpointChoice::Step(10), 10), None);
     }
 }

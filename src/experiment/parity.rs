@@ -2,9 +2,9 @@
 
 use super::infer::{self, Request};
 use super::open;
-use super::saved::Which;
+use super::run_contents::CheckpointChoice;
 use crate::error::{Error, Result};
-use crate::nn::record::Keep;
+use crate::nn::record::RecordSelection;
 use burn::tensor::TensorData;
 use safetensors::{Dtype, SafeTensors};
 use std::collections::BTreeMap;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 /// Prefix of the names of expected outputs.
 const EXPECTED: &str = "expected.";
 /// A distance that rounding does not explain, relative to the largest expected magnitude or 1, whichever is larger.
-pub const TOO_FAR: f64 = 1e-3;
+pub const TOLERANCE: f64 = 1e-3;
 /// Script that makes a reference file with transformers.
 const SCRIPT: &str = include_str!("../../benches/hf_reference.py");
 
@@ -27,17 +27,17 @@ pub struct Parity {
     /// Number of compared values: those at tokens, not at padding.
     pub compared: usize,
     /// Maximum absolute difference.
-    pub most: f64,
+    pub max_difference: f64,
     /// Mean absolute difference.
-    pub mean: f64,
+    pub mean_difference: f64,
     /// Largest magnitude of the expected values.
-    pub largest: f64,
+    pub max_expected: f64,
 }
 
 impl Parity {
     /// Whether rounding explains the distance.
     pub fn is_near(&self) -> bool {
-        self.most <= TOO_FAR * self.largest.max(1.0)
+        self.max_difference <= TOLERANCE * self.max_expected.max(1.0)
     }
 }
 
@@ -47,19 +47,19 @@ impl Parity {
 /// If the file has no inputs or expected outputs; if the model lacks an expected output, or gives it in another shape.
 pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
     let reference = Reference::open(file)?;
-    let opened = open::open(run, Which::Latest, None)?;
+    let opened = open::open(run, CheckpointChoice::Latest, None)?;
     let inputs = infer::inputs(&opened, file, Some(EXPECTED))?;
     let has = |part: &str| reference.expected.keys().any(|name| name.contains(part));
     let request = Request {
-        keep: Keep {
+        keep: RecordSelection {
             hidden_states: has("hidden_states."),
             attentions: has("attentions."),
-            ..Keep::default()
+            ..RecordSelection::default()
         },
         gradients: false,
         batch_size: opened.experiment.train.eval_batch_size(),
     };
-    let mut sums: BTreeMap<String, Sum> = BTreeMap::new();
+    let mut sums: BTreeMap<String, DifferenceSums> = BTreeMap::new();
     infer::infer(&opened, &inputs, &request, &mut |rows, arrays| {
         for (name, data) in arrays {
             reference.add(&name, rows.clone(), &data, &mut sums)?;
@@ -87,7 +87,7 @@ pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
 ///
 /// # Errors
 /// If the interpreter cannot be started, or the script fails.
-pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
+pub fn compute_reference(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
     let folder = std::env::temp_dir().join(format!("formwork-parity-{}", std::process::id()));
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     let (script, file) = (
@@ -109,7 +109,7 @@ pub fn reference_by(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)> {
     }
     // Frees the disk space after a failure; the original error is the one that matters.
     let _ = std::fs::remove_dir_all(&folder);
-    let status = status.map_err(Error::before_running)?;
+    let status = status.map_err(Error::into_usage_error)?;
     Err(Error::run(format!(
         "{} could not compute the reference ({status}); its message stands above",
         python.display()
@@ -175,7 +175,7 @@ impl Reference {
         name: &str,
         rows: Range<usize>,
         data: &TensorData,
-        sums: &mut BTreeMap<String, Sum>,
+        sums: &mut BTreeMap<String, DifferenceSums>,
     ) -> Result<()> {
         let Some((shape, expected)) = self.expected.get(name) else {
             return Ok(());
@@ -222,14 +222,14 @@ impl Reference {
 
 /// Running sums of differences.
 #[derive(Default)]
-struct Sum {
+struct DifferenceSums {
     compared: usize,
     most: f64,
     total: f64,
     largest: f64,
 }
 
-impl Sum {
+impl DifferenceSums {
     fn add(&mut self, ours: f64, theirs: f64) {
         let off = match (ours - theirs).abs() {
             off if off.is_nan() => f64::INFINITY,
@@ -245,9 +245,9 @@ impl Sum {
         Parity {
             name,
             compared: self.compared,
-            most: self.most,
-            mean: self.total / self.compared.max(1) as f64,
-            largest: self.largest,
+            max_difference: self.most,
+            mean_difference: self.total / self.compared.max(1) as f64,
+            max_expected: self.largest,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 mod answers;
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use crate::data::batch::{Content, Item};
 use crate::data::{ExampleForm, Source, Texts};
 use crate::error::{Error, Result};
@@ -18,23 +18,23 @@ use serde_json::{Value, json};
 ///
 /// # Errors
 /// If the run predicts no classes, numbers, tags or answers; if an example cannot be read.
-pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<String> {
+pub fn lines(opened: &OpenedRun, source: &dyn Source, batch_size: usize) -> Result<String> {
     let networks = opened.model.networks();
     if let Some(model) = networks.token_classifier {
-        return tagged(opened, model, source, batch_size);
+        return tag_lines(opened, model, source, batch_size);
     }
     if let Some(model) = networks.answerer {
         return answers::lines(model, source, batch_size);
     }
     if let Some(model) = networks.reward {
-        return rewarded(model, source, batch_size);
+        return reward_lines(model, source, batch_size);
     }
     let tells = networks.text_classifier.is_some()
         || networks.multi_label.is_some()
         || networks.text_regression.is_some()
         || networks.image_classifier.is_some();
     let task = &opened.experiment.task;
-    if !tells && task.compares_texts() && task.reads() == ExampleForm::Pairs {
+    if !tells && task.compares_texts() && task.example_form() == ExampleForm::Pairs {
         return Err(Error::usage(
             "--predictions of a run that writes texts for texts is of --split valid or test: texts to train on are not kept \
              beside their tokens",
@@ -49,13 +49,13 @@ pub fn lines(opened: &Opened, source: &dyn Source, batch_size: usize) -> Result<
     }
     let least = networks.multi_label.map(|model| model.min_logit());
     let mut text = String::new();
-    in_batches(source, batch_size, |first, items| {
+    for_each_batch(source, batch_size, |first, items| {
         let scores = scores_of(opened, items);
         for ((scores, item), number) in scores.iter().zip(items).zip(first..) {
             let mut line = json!({ "example": number });
             let answers = [
                 ("label", answer(opened, item)),
-                ("predicted", predicted(opened, scores, least)),
+                ("predicted", prediction(opened, scores, least)),
                 ("scores", json!(scores)),
             ];
             let all = answers.into_iter().chain(origin(source, number));
@@ -83,7 +83,7 @@ fn origin(source: &dyn Source, number: u64) -> Vec<(&'static str, Value)> {
 }
 
 /// Reads a split batch by batch; `tell` gets the number of the batch's first example and the examples.
-fn in_batches(
+fn for_each_batch(
     source: &dyn Source,
     batch_size: usize,
     mut tell: impl FnMut(u64, &[Item]),
@@ -98,10 +98,10 @@ fn in_batches(
 }
 
 /// The scores of some examples, one row each.
-fn scores_of(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
+fn scores_of(opened: &OpenedRun, items: &[Item]) -> Vec<Vec<f32>> {
     let Some(infers) = opened.model.networks().infers else {
         // With `towers`, an array of whole rows would not say where the second texts begin.
-        return apart(opened, items);
+        return pair_scores(opened, items);
     };
     let inferred = infers.infer(&InputArrays::of(items), &Pass::evaluation());
     let scores = inferred.scores.into_iter().next();
@@ -116,7 +116,7 @@ fn rows(scores: Tensor<2>) -> Vec<Vec<f32>> {
 }
 
 /// Scores of examples whose two texts are encoded separately, one row each; empty for a network without such examples.
-fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
+fn pair_scores(opened: &OpenedRun, items: &[Item]) -> Vec<Vec<f32>> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
     };
@@ -129,13 +129,13 @@ fn apart(opened: &Opened, items: &[Item]) -> Vec<Vec<f32>> {
 }
 
 /// Lines of preference pairs: the rewards of the chosen and of the rejected text.
-fn rewarded(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<String> {
+fn reward_lines(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<String> {
     let mut text = String::new();
-    in_batches(source, batch_size, |first, items| {
+    for_each_batch(source, batch_size, |first, items| {
         let Content::Text(texts) = Content::of(items) else {
             return;
         };
-        let both = model.both(&texts, &Pass::evaluation());
+        let both = model.pair_rewards(&texts, &Pass::evaluation());
         let [better, worse] = both.map(|rewards| rewards.into_data());
         let both = better.iter::<f32>().zip(worse.iter::<f32>());
         for ((chosen, rejected), number) in both.zip(first..) {
@@ -148,14 +148,14 @@ fn rewarded(model: &Reward, source: &dyn Source, batch_size: usize) -> Result<St
 }
 
 /// Lines of tagged texts: each word with its right and its predicted tag, which is null for a word that was not read.
-fn tagged(
-    opened: &Opened,
+fn tag_lines(
+    opened: &OpenedRun,
     model: &TokenClassification,
     source: &dyn Source,
     batch_size: usize,
 ) -> Result<String> {
     let mut text = String::new();
-    in_batches(source, batch_size, |first, items| {
+    for_each_batch(source, batch_size, |first, items| {
         let mut found = tags(opened, model, items).into_iter();
         for (item, number) in items.iter().zip(first..) {
             let Item::Text(item) = item else {
@@ -189,7 +189,7 @@ fn tagged_places(targets: &[i32]) -> impl Iterator<Item = usize> {
 }
 
 /// The most likely tag of each word of some texts, concatenated over the texts.
-fn tags(opened: &Opened, model: &TokenClassification, items: &[Item]) -> Vec<Value> {
+fn tags(opened: &OpenedRun, model: &TokenClassification, items: &[Item]) -> Vec<Value> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
     };
@@ -198,12 +198,12 @@ fn tags(opened: &Opened, model: &TokenClassification, items: &[Item]) -> Vec<Val
         return Vec::new();
     }
     let scores = rows(model.scores(&texts, &places, &Pass::evaluation()));
-    let best = scores.iter().map(|row| predicted(opened, row, None));
+    let best = scores.iter().map(|row| prediction(opened, row, None));
     best.collect()
 }
 
 /// Returns the lines of texts generated for a split's sources, with the references they are compared with.
-pub fn written(texts: &Texts, hypotheses: &[String]) -> String {
+pub fn generated_lines(texts: &Texts, hypotheses: &[String]) -> String {
     let mut text = String::new();
     for (number, hypothesis) in hypotheses.iter().enumerate() {
         let (source, references) = texts.pair(number);
@@ -217,7 +217,7 @@ pub fn written(texts: &Texts, hypotheses: &[String]) -> String {
 }
 
 /// The name of a class, or its number if it has no name.
-fn class(opened: &Opened, number: usize) -> Value {
+fn class(opened: &OpenedRun, number: usize) -> Value {
     match opened.shape.classes.get(number) {
         Some(name) => json!(name),
         None => json!(number),
@@ -225,7 +225,7 @@ fn class(opened: &Opened, number: usize) -> Value {
 }
 
 /// The right answer of an example; null if it has none.
-fn answer(opened: &Opened, item: &Item) -> Value {
+fn answer(opened: &OpenedRun, item: &Item) -> Value {
     let of = |number: i32| match usize::try_from(number) {
         Ok(number) => class(opened, number),
         Err(_) => Value::Null,
@@ -243,7 +243,7 @@ fn answer(opened: &Opened, item: &Item) -> Value {
 
 /// The prediction that scores amount to: the classes above a threshold, the class with the highest score, or, without classes,
 /// the number itself.
-fn predicted(opened: &Opened, scores: &[f32], least: Option<f32>) -> Value {
+fn prediction(opened: &OpenedRun, scores: &[f32], least: Option<f32>) -> Value {
     if let Some(least) = least {
         let above = scores
             .iter()

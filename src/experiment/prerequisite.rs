@@ -5,14 +5,14 @@
 //! [`Loaded::prerequisites`], so that `verify` can train them first and `check` can say which command does.
 
 use super::file::messages;
-use super::{Experiment, Loaded, Origin, transfer};
+use super::{Experiment, LoadedExperiment, Origin, transfer};
 use crate::error::{Error, Result};
 use crate::tokenizer::TokenizerConfig;
 use crate::train::run_dir::RESOLVED;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-pub use crate::train::run_dir::RUNS;
+pub use crate::train::run_dir::DEFAULT_FOLDER;
 
 /// Maximum number of runs, each begun from the next, that are followed in search of a tokenizer.
 const MOST_BEFORE: usize = 16;
@@ -44,16 +44,16 @@ impl Experiment {
     }
 }
 
-impl Loaded {
+impl LoadedExperiment {
     /// Replaces experiment files by the folders of their runs, which are in `runs`. `seen` are the files that led to this one.
     ///
     /// # Errors
     /// If a file is missing, cannot be read, is a sweep, or leads back to one of the files that led to it.
-    pub(super) fn with_runs(mut self, runs: &Path, seen: &[PathBuf]) -> Result<Self> {
+    pub(super) fn resolve_prerequisites(mut self, runs: &Path, seen: &[PathBuf]) -> Result<Self> {
         let seen = [seen, &[canonical(&self.path)]].concat();
         let folder = self.path.parent().unwrap_or(Path::new("")).to_path_buf();
         let mut experiment = self.experiment.clone();
-        let texts = transfer::of_texts(&experiment).map(|one| one.key);
+        let texts = transfer::text_source(&experiment).map(|one| one.key);
         let mut same = false;
         for (key, path) in experiment.other_runs() {
             let written = path.clone();
@@ -92,7 +92,10 @@ impl Loaded {
 
     /// The keys of `[tokenizer]` as they were written.
     fn tokenizer_keys(&self) -> BTreeMap<&str, &toml::Value> {
-        let all = self.written.iter().filter(|(key, _)| of_tokenizer(key));
+        let all = self
+            .written_values
+            .iter()
+            .filter(|(key, _)| is_tokenizer_key(key));
         all.map(|(key, value)| (key.as_str(), value)).collect()
     }
 
@@ -100,7 +103,7 @@ impl Loaded {
     /// `[tokenizer]` comes from files that the experiment extends, and it is the run's own. `same` says that the experiment
     /// which stands for the run has the same keys.
     fn has_tokenizer_of_other_run(&self, same: bool) -> bool {
-        let origins = self.origins.iter().filter(|(key, _)| of_tokenizer(key));
+        let origins = self.origins.iter().filter(|(key, _)| is_tokenizer_key(key));
         let files = origins.map(|(_, origin)| match origin {
             Origin::File { path, .. } => Some(canonical(path)),
             Origin::Set(_) | Origin::Preset { .. } | Origin::Default => None,
@@ -112,7 +115,7 @@ impl Loaded {
             return false;
         }
         let places = self.places();
-        let begins = self.experiment.init.beginnings().into_iter();
+        let begins = self.experiment.init.initial_runs().into_iter();
         let runs = begins.map(|one| canonical(&places.anchored(&one.from).join(RESOLVED)));
         let runs: Vec<PathBuf> = runs.collect();
         same || files.iter().all(|file| runs.contains(file)) || self.tokenizer_is_of_run()
@@ -121,10 +124,10 @@ impl Loaded {
     /// Whether `[tokenizer]` equals that of the run from which the text network is initialised.
     fn tokenizer_is_of_run(&self) -> bool {
         let places = self.places();
-        let Some(beginning) = transfer::of_texts(&self.experiment) else {
+        let Some(beginning) = transfer::text_source(&self.experiment) else {
             return false;
         };
-        let run = transfer::of_seed(places.anchored(&beginning.from), self.experiment.seed);
+        let run = transfer::run_for_seed(places.anchored(&beginning.from), self.experiment.seed);
         let own = self.experiment.tokenizer.as_ref();
         let own = own.and_then(|own| own.with_path(|path| Ok(places.anchored(path))).ok());
         own.is_some() && own == tokenizer_of(&run, MOST_BEFORE)
@@ -144,7 +147,7 @@ impl Loaded {
 }
 
 /// Whether a dotted key is `tokenizer` or belongs to its table.
-fn of_tokenizer(key: &str) -> bool {
+fn is_tokenizer_key(key: &str) -> bool {
     key == "tokenizer" || key.starts_with("tokenizer.")
 }
 
@@ -152,11 +155,14 @@ fn of_tokenizer(key: &str) -> bool {
 /// `left` runs.
 fn tokenizer_of(run: &Path, left: usize) -> Option<TokenizerConfig> {
     let loaded = super::file::load(&run.join(RESOLVED), &[]).ok()?;
-    let experiment = loaded.experiment.anchored(&loaded.places()).ok()?;
+    let experiment = loaded
+        .experiment
+        .with_absolute_paths(&loaded.places())
+        .ok()?;
     match experiment.tokenizer {
         Some(own) => Some(own),
         None => {
-            let before = transfer::of_texts(&experiment)?;
+            let before = transfer::text_source(&experiment)?;
             tokenizer_of(&before.from, left.checked_sub(1)?)
         }
     }

@@ -1,12 +1,12 @@
 //! Notes on preset widths that are kept although `d_model` was changed: a preset's `d_ff` is a number and does not follow
 //! `d_model`. The width is kept, since an experiment may intend this, and a note says so.
 
-use super::{Loaded, Origin};
+use super::{LoadedExperiment, Origin};
 use crate::model::preset;
 use toml::{Table, Value};
 
 /// Returns a sentence for each feed-forward width that comes from a preset while `d_model` does not.
-pub fn kept_widths(loaded: &Loaded) -> Vec<String> {
+pub fn kept_widths(loaded: &LoadedExperiment) -> Vec<String> {
     let all = loaded.origins.iter();
     let kept = all.filter_map(|(key, origin)| match origin {
         Origin::Preset { name, .. } => kept_width(loaded, name, key),
@@ -16,9 +16,9 @@ pub fn kept_widths(loaded: &Loaded) -> Vec<String> {
 }
 
 /// `model.feed_forward.d_ff = 3072 stays as preset bert-base has it: 24 × d_model, which is 128 here …`.
-fn kept_width(loaded: &Loaded, name: &str, key: &str) -> Option<String> {
+fn kept_width(loaded: &LoadedExperiment, name: &str, key: &str) -> Option<String> {
     let of = key.strip_suffix(".d_ff")?;
-    let width = around(loaded, of)?;
+    let width = enclosing_d_model(loaded, of)?;
     if matches!(loaded.origin(&width), Origin::Preset { .. }) {
         return None;
     }
@@ -38,11 +38,11 @@ fn kept_width(loaded: &Loaded, name: &str, key: &str) -> Option<String> {
 }
 
 /// The key of the `d_model` of the innermost enclosing table that has one.
-fn around(loaded: &Loaded, table: &str) -> Option<String> {
+fn enclosing_d_model(loaded: &LoadedExperiment, table: &str) -> Option<String> {
     let mut table = table;
     while let Some((outer, _)) = table.rsplit_once('.') {
         let width = format!("{outer}.d_model");
-        if loaded.written.contains_key(&width) {
+        if loaded.written_values.contains_key(&width) {
             return Some(width);
         }
         table = outer;
@@ -50,8 +50,8 @@ fn around(loaded: &Loaded, table: &str) -> Option<String> {
     None
 }
 
-fn whole(loaded: &Loaded, key: &str) -> Option<i64> {
-    loaded.written.get(key)?.as_integer()
+fn whole(loaded: &LoadedExperiment, key: &str) -> Option<i64> {
+    loaded.written_values.get(key)?.as_integer()
 }
 
 fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Seconds between the signal that asks a run to save and the time limit of the job.
-pub const WARNING: u32 = 120;
+pub const SIGNAL_LEAD: u32 = 120;
 
 /// Seconds that the other tasks may go on after the first one has ended.
 const PATIENCE: u32 = 60;
@@ -65,17 +65,17 @@ pub fn script(job: &Job) -> String {
     let mut put = |line: String| {
         writeln!(text, "{line}").expect("writing to a string cannot fail");
     };
-    put(format!("#SBATCH --job-name={}", plain(&name)));
+    put(format!("#SBATCH --job-name={}", job_name(&name)));
     put(format!("#SBATCH --nodes={}", job.nodes));
     put(format!("#SBATCH --ntasks-per-node={}", job.tasks_per_node));
     if let Some(cpus) = job.cpus_per_task {
         put(format!("#SBATCH --cpus-per-task={cpus}"));
     }
-    put(format!("#SBATCH --chdir={}", quoted(job.directory)));
-    put(format!("#SBATCH --output={}", quoted(&log(job.run))));
+    put(format!("#SBATCH --chdir={}", shell_quoted(job.directory)));
+    put(format!("#SBATCH --output={}", shell_quoted(&log(job.run))));
     put("#SBATCH --open-mode=append".into());
     put("#SBATCH --requeue".into());
-    put(format!("#SBATCH --signal=TERM@{WARNING}"));
+    put(format!("#SBATCH --signal=TERM@{SIGNAL_LEAD}"));
     for option in job.options {
         put(format!("#SBATCH {option}"));
     }
@@ -90,15 +90,15 @@ pub fn script(job: &Job) -> String {
         srun += &format!(" --cpus-per-task={cpus}");
         put(format!("export RAYON_NUM_THREADS={cpus}"));
     }
-    let (program, file) = (quoted(job.program), quoted(job.file));
+    let (program, file) = (shell_quoted(job.program), shell_quoted(job.file));
     let sets: String = job
         .sets
         .iter()
-        .map(|set| format!(" --set {}", quoted(Path::new(set))))
+        .map(|set| format!(" --set {}", shell_quoted(Path::new(set))))
         .collect();
     put(match job.work {
         Work::Train => {
-            let run = quoted(job.run);
+            let run = shell_quoted(job.run);
             format!("{srun} {program} train {file} --run {run} --resume --plain{sets}")
         }
         Work::Resume => format!("{srun} {program} resume {file} --plain{sets}"),
@@ -187,7 +187,7 @@ pub fn minutes(text: &str) -> Result<u64, String> {
     match seconds / 60 {
         minutes if minutes >= LEAST_MINUTES => Ok(minutes),
         _ => Err(format!(
-            "a run is asked to save {WARNING} seconds before its time is up; give at least {LEAST_MINUTES} minutes"
+            "a run is asked to save {SIGNAL_LEAD} seconds before its time is up; give at least {LEAST_MINUTES} minutes"
         )),
     }
 }
@@ -199,7 +199,7 @@ fn number(digits: &str) -> Option<u64> {
 }
 
 /// Converts a name to a job name of letters, digits and `-_.+`.
-pub fn plain(name: &str) -> String {
+pub fn job_name(name: &str) -> String {
     let plain = |c: char| match c {
         c if c.is_ascii_alphanumeric() || "-_.+".contains(c) => c,
         _ => '-',
@@ -208,7 +208,7 @@ pub fn plain(name: &str) -> String {
 }
 
 /// Returns a path in single quotes for a shell.
-pub fn quoted(path: &Path) -> String {
+pub fn shell_quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', r"'\''"))
 }
 

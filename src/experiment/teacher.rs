@@ -5,23 +5,23 @@
 //! they are by then. A trained student needs no teacher; a model that learned preferences needs its reference when it is
 //! evaluated on pairs.
 
-mod fits;
-mod named;
+mod compatibility;
+mod frozen_run;
 
-use super::open::Opened;
-use super::prerequisite::RUNS;
-use super::saved::{self, Which};
-use super::{Experiment, Loaded, file, open};
+use super::open::OpenedRun;
+use super::prerequisite::DEFAULT_FOLDER;
+use super::run_contents::{self, CheckpointChoice};
+use super::{Experiment, LoadedExperiment, file, open};
 use crate::data::images::normalise::Renormalise;
-use crate::data::{Data, Places, Shape, Tokenizers};
+use crate::data::{Data, SearchPath, Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::model::{ItemOf, Use};
+use crate::model::{ThroughputUnit, Use};
 use crate::task::{AnyTask, Objective};
 use crate::train::checkpoint::Checkpoint;
 use crate::train::run_dir;
-use fits::fits;
-pub(super) use fits::same_tokens;
-pub use named::{Named, named};
+use compatibility::require_compatible;
+pub(super) use compatibility::same_tokens;
+pub use frozen_run::{FrozenRun, frozen_run};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -68,26 +68,26 @@ impl WeightsId {
 }
 
 /// Cache of teacher weights, by run folder and requested checkpoint.
-pub type Known = BTreeMap<(PathBuf, Option<String>), WeightsId>;
+pub type WeightsCache = BTreeMap<(PathBuf, Option<String>), WeightsId>;
 
 /// Returns the weights that a new run of the experiment would learn from now; `known` caches checkpoints read before.
 ///
 /// # Errors
 /// As [`folder`]; if there is no such checkpoint or it is damaged.
-pub fn present(
+pub fn current_weights(
     experiment: &Experiment,
-    places: &Places,
-    known: &mut Known,
+    places: &SearchPath,
+    known: &mut WeightsCache,
 ) -> Result<Option<WeightsId>> {
-    let Some(named) = named(experiment) else {
+    let Some(named) = frozen_run(experiment) else {
         return Ok(None);
     };
-    let place = (named.folder(places)?, named.asked());
+    let place = (named.folder(places)?, named.requested_checkpoint());
     if let Some(found) = known.get(&place) {
         return Ok(Some(found.clone()));
     }
-    let chosen = saved::chosen(&place.0, named.which()?);
-    let found = print(&chosen.map_err(|error| named.as_key(error))?)?;
+    let chosen = run_contents::find_checkpoint(&place.0, named.which()?);
+    let found = weights_id(&chosen.map_err(|error| named.as_key(error))?)?;
     known.insert(place, found.clone());
     Ok(Some(found))
 }
@@ -96,10 +96,10 @@ pub fn present(
 ///
 /// # Errors
 /// If the checkpoint is damaged.
-pub(super) fn print(checkpoint: &Checkpoint) -> Result<WeightsId> {
+pub(super) fn weights_id(checkpoint: &Checkpoint) -> Result<WeightsId> {
     Ok(WeightsId {
         step: checkpoint.state().step,
-        sha256: checkpoint.evaluated_sum()?.to_string(),
+        sha256: checkpoint.evaluated_weights_sha256()?.to_string(),
     })
 }
 
@@ -108,7 +108,7 @@ pub(super) fn print(checkpoint: &Checkpoint) -> Result<WeightsId> {
 ///
 /// # Errors
 /// As [`Print::read`].
-pub fn kept(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
+pub fn stored_weights(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
     let run = experiment.task.frozen_run();
     run.map(|_| WeightsId::read(folder)).transpose()
 }
@@ -126,7 +126,7 @@ pub struct Teacher {
 }
 
 /// A model with its teacher attached, if it learns from one.
-pub struct Taught {
+pub struct WithTeacher {
     /// The model.
     pub model: Objective,
     /// Identity of the teacher's weights.
@@ -139,8 +139,8 @@ pub struct Taught {
 ///
 /// # Errors
 /// As [`Named::folder`].
-pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf>> {
-    let named = named(experiment);
+pub fn folder(experiment: &Experiment, places: &SearchPath) -> Result<Option<PathBuf>> {
+    let named = frozen_run(experiment);
     named.map(|named| named.folder(places)).transpose()
 }
 
@@ -148,25 +148,34 @@ pub fn folder(experiment: &Experiment, places: &Places) -> Result<Option<PathBuf
 ///
 /// # Errors
 /// As [`folder`]; if that experiment is invalid.
-pub fn stored(experiment: &Experiment, places: &Places) -> Result<Option<Experiment>> {
+pub fn stored_experiment(
+    experiment: &Experiment,
+    places: &SearchPath,
+) -> Result<Option<Experiment>> {
     let folder = folder(experiment, places)?;
-    let found = folder.map(|folder| open::stored(&folder)).transpose()?;
-    Ok(found.map(of_use))
+    let found = folder
+        .map(|folder| open::stored_experiment(&folder))
+        .transpose()?;
+    Ok(found.map(for_inference))
 }
 
 /// As [`stored`], or else the experiment that will be trained to become the teacher; `None` if neither exists.
-pub(super) fn planned(loaded: &Loaded) -> Option<Experiment> {
-    let found = match loaded.prerequisite(named(&loaded.experiment)?.key) {
-        Some(before) => file::load_with_runs(&before.file, &[], Path::new(RUNS))
+pub(super) fn planned_experiment(loaded: &LoadedExperiment) -> Option<Experiment> {
+    let found = match loaded.prerequisite(frozen_run(&loaded.experiment)?.key) {
+        Some(before) => file::load_with_runs(&before.file, &[], Path::new(DEFAULT_FOLDER))
             .ok()
-            .map(|loaded| of_use(loaded.experiment)),
+            .map(|loaded| for_inference(loaded.experiment)),
         None => None,
     };
-    found.or_else(|| stored(&loaded.experiment, &loaded.places()).ok().flatten())
+    found.or_else(|| {
+        stored_experiment(&loaded.experiment, &loaded.places())
+            .ok()
+            .flatten()
+    })
 }
 
-fn of_use(mut experiment: Experiment) -> Experiment {
-    experiment.task = experiment.task.of_use();
+fn for_inference(mut experiment: Experiment) -> Experiment {
+    experiment.task = experiment.task.without_training_parts();
     experiment
 }
 
@@ -177,48 +186,49 @@ fn of_use(mut experiment: Experiment) -> Experiment {
 /// too short; if its weights are not those of `held`.
 pub fn open(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     (shape, tokenizers): (&Shape, &Tokenizers),
     held: Option<&WeightsId>,
 ) -> Result<Option<Teacher>> {
-    let Some(named) = named(experiment) else {
+    let Some(named) = frozen_run(experiment) else {
         return Ok(None);
     };
     let folder = named.folder(places)?;
     let step = |print: &WeightsId| {
         let there = crate::train::checkpoint::steps(&folder).contains(&print.step);
-        there.then_some(Which::Step(print.step))
+        there.then_some(CheckpointChoice::Step(print.step))
     };
     let which = held.and_then(step).map_or_else(|| named.which(), Ok)?;
-    let checkpoint = saved::chosen(&folder, which).map_err(|error| named.as_key(error))?;
-    let print = print(&checkpoint)?;
+    let checkpoint =
+        run_contents::find_checkpoint(&folder, which).map_err(|error| named.as_key(error))?;
+    let print = weights_id(&checkpoint)?;
     if let Some(held) = held.filter(|held| held.sha256 != print.sha256) {
-        return Err(named.wrong(
+        return Err(named.run_error(
             &folder,
             format!(
                 "is not the {} that the run began with: the weights have the sha256 {} and had {} (step {}); a run \
                  cannot go on with another: put that one back, or start a new run",
-                named.called, print.sha256, held.sha256, held.step
+                named.role, print.sha256, held.sha256, held.step
             ),
         ));
     }
     let device = &experiment.train.device;
-    let opened = open::open_beside(&folder, Which::Step(print.step), device)?;
-    if let Some((_, rule)) = misfit(experiment, &opened.experiment) {
+    let opened = open::open_companion(&folder, CheckpointChoice::Step(print.step), device)?;
+    if let Some((_, rule)) = key_conflict(experiment, &opened.experiment) {
         let table = named.key.split('.').next().unwrap_or_default();
         return Err(Error::usage(format!("[{table}] {rule}")));
     }
-    fits(&named, &folder, &opened, (shape, tokenizers))?;
+    require_compatible(&named, &folder, &opened, (shape, tokenizers))?;
     let formats = [&opened.experiment, experiment].map(|run| run.train.dtype);
-    let formats = match named.is_beginning() {
+    let formats = match named.is_initial_run() {
         // The number format of the run that training starts from is reported elsewhere.
         true => None,
-        false => fits::other_format(&named, &folder, formats),
+        false => compatibility::number_format_note(&named, &folder, formats),
     };
-    let images = fits::note(&folder, &opened.shape, shape);
+    let images = compatibility::note(&folder, &opened.shape, shape);
     let notes: Vec<String> = images.into_iter().chain(formats).collect();
     Ok(Some(Teacher {
-        pixels: fits::pixels(&opened.shape, shape),
+        pixels: compatibility::pixels(&opened.shape, shape),
         note: (!notes.is_empty()).then(|| notes.join("; ")),
         task: opened.model.0,
         print,
@@ -229,16 +239,16 @@ pub fn open(
 ///
 /// # Errors
 /// As [`open`] and [`Print::read`].
-pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
+pub fn attach_reference(opened: &mut OpenedRun, folder: &Path) -> Result<()> {
     let run = opened.experiment.task.frozen_run();
     if run.is_none_or(|run| !run.in_evaluations) {
         return Ok(());
     }
-    let held = kept(&opened.experiment, folder)?;
+    let held = stored_weights(&opened.experiment, folder)?;
     let of_data = (&opened.shape, &opened.tokenizers);
     let found = open(&opened.experiment, &opened.places, of_data, held.as_ref())?;
     if let Some(reference) = found {
-        opened.model = Objective(opened.model.0.clone().taught_by(reference.task));
+        opened.model = Objective(opened.model.0.clone().with_teacher(reference.task));
     }
     Ok(())
 }
@@ -247,21 +257,26 @@ pub fn evaluated(opened: &mut Opened, folder: &Path) -> Result<()> {
 ///
 /// # Errors
 /// As [`open`].
-pub fn taught(
+pub fn with_teacher(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     data: &Data,
     held: Option<&WeightsId>,
     model: Objective,
-) -> Result<Taught> {
+) -> Result<WithTeacher> {
     let of_data = (&data.shape, &data.tokenizers);
     Ok(match open(experiment, places, of_data, held)? {
-        Some(teacher) => Taught {
-            model: Objective(model.0.taught_by(teacher.task).with_pixels(teacher.pixels)),
+        Some(teacher) => WithTeacher {
+            model: Objective(
+                model
+                    .0
+                    .with_teacher(teacher.task)
+                    .with_pixels(teacher.pixels),
+            ),
             print: Some(teacher.print),
             note: teacher.note,
         },
-        None => Taught {
+        None => WithTeacher {
             model,
             print: None,
             note: None,
@@ -270,14 +285,14 @@ pub fn taught(
 }
 
 /// Checks a model's keys against those of its teacher; returns the contradicting keys and a message.
-pub(super) fn misfit(
+pub(super) fn key_conflict(
     student: &Experiment,
     teacher: &Experiment,
 ) -> Option<(Vec<&'static str>, String)> {
     let Some(config) = student.task.distillation() else {
-        return continues_nothing(named(student)?, teacher);
+        return not_a_language_model(frozen_run(student)?, teacher);
     };
-    let (ours, theirs) = (config.of.uses(), teacher.task.uses());
+    let (ours, theirs) = (config.of.network_use(), teacher.task.network_use());
     if ours != theirs {
         let rule = format!(
             "teacher was trained for the task {}, and of = {{ kind = \"{}\" }} is another",
@@ -291,13 +306,13 @@ pub(super) fn misfit(
                     hidden states for it; name a run without towers";
         return Some((vec!["task.teacher"], rule.into()));
     }
-    let of_images = student.model.item() == ItemOf::Image;
+    let of_images = student.model.throughput_unit() == ThroughputUnit::Image;
     let [ours, theirs] = [student, teacher].map(|experiment| match of_images {
         true => experiment.model.d_pooled(),
         false => experiment.model.d_output(),
     });
     (config.cosine > 0.0 && ours != theirs).then(|| {
-        let remedy = match student.model.of_patches() {
+        let remedy = match student.model.patch_network() {
             Some(_) => format!(
                 "model.d_model and model.pooling that make {theirs} (\"class_and_mean\" is twice as wide as d_model)"
             ),
@@ -313,10 +328,13 @@ pub(super) fn misfit(
 }
 
 /// The error for a reference that is not a language model.
-fn continues_nothing(named: Named, reference: &Experiment) -> Option<(Vec<&'static str>, String)> {
+fn not_a_language_model(
+    named: FrozenRun,
+    reference: &Experiment,
+) -> Option<(Vec<&'static str>, String)> {
     let (kind, key) = (reference.task.kind(), named.key);
     let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
-    (reference.task.uses() != Use::NextTokens).then(|| {
+    (reference.task.network_use() != Use::NextTokens).then(|| {
         let rule = format!(
             "{name} is a run of the task {kind}, and a reference continues texts: name one of causal_lm"
         );
@@ -328,9 +346,9 @@ fn continues_nothing(named: Named, reference: &Experiment) -> Option<(Vec<&'stat
 ///
 /// # Errors
 /// As [`folder`]; if a tokenizer is damaged.
-pub(super) fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
+pub(super) fn tokenizers(experiment: &Experiment, places: &SearchPath) -> Result<Tokenizers> {
     match folder(experiment, places)? {
-        Some(folder) => saved::tokenizers_as_read(&folder),
+        Some(folder) => run_contents::framed_tokenizers(&folder),
         None => Ok(Tokenizers::default()),
     }
 }

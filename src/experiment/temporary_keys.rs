@@ -7,7 +7,7 @@ use crate::train::run_dir;
 use std::path::Path;
 
 /// The keys of `[data]` that only affect how a file is read, not the network.
-const READING: &[&str] = &[
+const READ_KEYS: &[&str] = &[
     "text",
     "pair",
     "label",
@@ -62,8 +62,8 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
                     "--set {set} says how the file of --data is read; give --data, or leave it out"
                 )));
             }
-            if !READING.contains(&name) {
-                let hint = suggestion(name, READING.iter().copied());
+            if !READ_KEYS.contains(&name) {
+                let hint = suggestion(name, READ_KEYS.iter().copied());
                 return Err(Error::usage(format!(
                     "--set {set}: `{name}` does not say how a file is read{hint}"
                 )));
@@ -76,7 +76,7 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
             return Err(Error::usage(format!(
                 "--set {set}: the run is trained; keys that can be tried out begin with `decode.`{or}"
             )));
-        } else if let Some(why) = idle(key, data.is_some()) {
+        } else if let Some(why) = no_effect_reason(key, data.is_some()) {
             return Err(Error::usage(format!(
                 "--set {set} has no effect: {why}; leave it out"
             )));
@@ -87,7 +87,7 @@ pub fn require(sets: &[String], data: Option<bool>) -> Result<()> {
 
 /// Why a key of `[decode]` has no effect on commands that generate texts with finished text-to-text runs; `measures` says
 /// whether the command scores them.
-fn idle(key: &str, measures: bool) -> Option<&'static str> {
+fn no_effect_reason(key: &str, measures: bool) -> Option<&'static str> {
     match key.strip_prefix("decode.")?.split('.').next()? {
         "sampling" | "beam_search" => Some("texts are searched for, as [decode.search] says"),
         "valid_beam" | "valid_items" => Some("evaluations of training alone read it"),

@@ -1,32 +1,32 @@
 //! A model in training, with its optimizer, weight average and counters, and the job that is passed to the training loop.
 
 use super::Experiment;
-use super::assemble::{self, Weights};
+use super::assemble::{self, WeightSource};
 use super::average;
 use super::judge;
 use super::teacher::{self, WeightsId};
 use crate::collective::Ranks;
-use crate::data::{Data, Places, Shape};
+use crate::data::{Data, SearchPath, Shape};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
-use crate::model::{CarriedWidths, ItemOf};
-use crate::nn::branches::Branches;
+use crate::model::{CarriedWidths, ThroughputUnit};
+use crate::nn::branches::ResidualMoments;
 use crate::nn::role::Role;
 use crate::stack::mup;
 use crate::stack::residual_scale::admin;
 use crate::stack::state::ModelState;
-use crate::stop::Stop;
-use crate::task::{Objective, Trained, grpo};
+use crate::stop::StopFlag;
+use crate::task::{Objective, TrainableModel, grpo};
 use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::{DecidedOn, Job};
-use crate::train::optim::{self, ByRole, Factors, StateSize};
+use crate::train::optim::{self, Factors, FactorsByRole, StateSize};
 use crate::train::parameters::{self, Parameter};
+use crate::train::residuals;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
-use crate::train::skips;
-use crate::train::transfer::{Transferred, begins};
+use crate::train::transfer::{Transferred, is_initial_weight_key};
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
@@ -39,17 +39,17 @@ pub struct Training {
     /// Report on the parameters taken from another run, if `[init]` names one.
     pub transferred: Option<Transferred>,
     /// Message about how the teacher's training images differ from the data, and about its number format if that differs.
-    pub of_teacher: Option<String>,
+    pub teacher_note: Option<String>,
     optimizer: ModuleOptimizer,
     /// Which state the optimizer keeps of each parameter.
-    kept: HashMap<ParamId, StateSize>,
+    state_sizes: HashMap<ParamId, StateSize>,
     average: Option<Ema<Objective>>,
     carried: Option<ModelState>,
     state: State,
     /// A line for the journal before the next step.
     note: Option<&'static str>,
     /// Whether the weights are randomly initialised, not taken from another run or a checkpoint.
-    drawn: bool,
+    randomly_initialised: bool,
 }
 
 /// Builds the model of a training run with its optimizer, weight average and counters: those of the checkpoint for
@@ -62,16 +62,18 @@ pub fn training(
     experiment: &Experiment,
     shape: &Shape,
     device: &Device,
-    weights: &Weights,
+    weights: &WeightSource,
 ) -> Result<Training> {
     let (model, transferred) = assemble::model(experiment, shape, device, weights)?;
     let optimizer = optimizer(experiment, &model)?;
-    let kept = experiment.optimizer.kept(&trained(experiment, &model)?)?;
+    let kept = experiment
+        .optimizer
+        .state_sizes(&trainable_parameters(experiment, &model)?)?;
     let rule = average::rule(experiment);
-    let carries = experiment.train.carry_state || experiment.task.facts().updates() > 1;
+    let carries = experiment.train.carry_state || experiment.task.facts().updates_per_batch() > 1;
     let mut carried = carries.then(|| model.empty_state()).flatten();
     let (optimizer, average, state, note) = match weights {
-        Weights::Trained(checkpoint) => {
+        WeightSource::ForTraining(checkpoint) => {
             require_continuable(experiment, checkpoint)?;
             let average = rule.map(|rule| checkpoint.load_ema(rule, &model));
             if let Some(state) = &mut carried {
@@ -85,7 +87,10 @@ pub fn training(
                 checkpoint.note(),
             )
         }
-        Weights::Initial { .. } | Weights::Evaluated(_) | Weights::Beside(_) | Weights::Mean(_) => {
+        WeightSource::Initial { .. }
+        | WeightSource::ForInference(_)
+        | WeightSource::ForCompanion(_)
+        | WeightSource::Mean(_) => {
             let average = rule.map(|rule| Ema::new(rule, &model));
             let state = State {
                 drawn_part: true,
@@ -94,14 +99,14 @@ pub fn training(
             (optimizer, average, state, None)
         }
     };
-    let drawn = matches!(weights, Weights::Initial { .. }) && transferred.is_none();
+    let drawn = matches!(weights, WeightSource::Initial { .. }) && transferred.is_none();
     Ok(Training {
         model,
-        drawn,
+        randomly_initialised: drawn,
         transferred,
-        of_teacher: None,
+        teacher_note: None,
         optimizer,
-        kept,
+        state_sizes: kept,
         average,
         carried,
         state,
@@ -145,21 +150,21 @@ impl Training {
     ///
     /// # Errors
     /// As [`teacher::open`] and [`scaled_skips`].
-    pub fn take_teacher(
+    pub fn attach_teacher(
         &mut self,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
         data: &Data,
         held: Option<&WeightsId>,
     ) -> Result<Option<WeightsId>> {
         let model = self.model.clone();
-        let taught = teacher::taught(experiment, places, data, held, model)?;
-        self.of_teacher = taught.note;
+        let taught = teacher::with_teacher(experiment, places, data, held, model)?;
+        self.teacher_note = taught.note;
         let untaught = std::mem::replace(&mut self.model, taught.model);
         if let Some(branches) = self.branches(experiment, data)? {
-            let untaught = admin::scaled(untaught, &branches)?;
+            let untaught = admin::with_measured_scales(untaught, &branches)?;
             self.average = average::rule(experiment).map(|rule| Ema::new(rule, &untaught));
-            self.model = admin::scaled(self.model.clone(), &branches)?;
+            self.model = admin::with_measured_scales(self.model.clone(), &branches)?;
         }
         Ok(taught.print)
     }
@@ -172,11 +177,11 @@ impl Training {
     pub fn attach_teacher_and_judge(
         &mut self,
         experiment: &Experiment,
-        places: &Places,
+        places: &SearchPath,
         data: &Data,
         [teacher, reward]: [Option<&WeightsId>; 2],
     ) -> Result<[Option<WeightsId>; 2]> {
-        let teacher = self.take_teacher(experiment, places, data, teacher)?;
+        let teacher = self.attach_teacher(experiment, places, data, teacher)?;
         let of_data = (&data.shape, &data.tokenizers);
         let model = self.model.clone();
         let (model, reward) = judge::with_judge(experiment, places, of_data, reward, model)?;
@@ -185,8 +190,8 @@ impl Training {
     }
 
     /// The residual branches of a randomly initialised model whose residual scales are measured.
-    fn branches(&self, experiment: &Experiment, data: &Data) -> Result<Option<Branches>> {
-        match self.drawn {
+    fn branches(&self, experiment: &Experiment, data: &Data) -> Result<Option<ResidualMoments>> {
+        match self.randomly_initialised {
             true => branches(experiment, data, &self.model),
             false => Ok(None),
         }
@@ -195,7 +200,7 @@ impl Training {
     /// Sets the keys that the coming steps use; those that differ from the earlier steps are recorded in the next checkpoint.
     /// `before` stands in for a checkpoint of an earlier version, which does not record its keys. Returns whether the best
     /// evaluation so far is forgotten because its metric no longer applies.
-    pub fn take_settings(
+    pub fn set_changeable_keys(
         &mut self,
         before: Option<BTreeMap<String, String>>,
         now: BTreeMap<String, String>,
@@ -204,7 +209,9 @@ impl Training {
             self.state.settings = before;
         }
         // Earlier versions recorded some of these keys.
-        self.state.settings.retain(|key, _| !begins(key));
+        self.state
+            .settings
+            .retain(|key, _| !is_initial_weight_key(key));
         self.state.change_settings(now)
     }
 
@@ -220,7 +227,7 @@ impl Training {
         experiment: &Experiment,
         data: &Data,
         run: RunDir,
-        stop: Stop,
+        stop: StopFlag,
         ranks: Ranks,
     ) -> (Objective, Job<Objective>) {
         let job = Job {
@@ -229,34 +236,34 @@ impl Training {
             journal: experiment.journal,
             seed: experiment.seed,
             optimizer: self.optimizer,
-            kept: self.kept,
+            state_sizes: self.state_sizes,
             base_lr: experiment.optimizer.lr(),
             schedule: schedule(experiment),
-            unit: match experiment.model.item() {
-                ItemOf::Token | ItemOf::Pair => "tokens",
-                ItemOf::Image => "images",
-                ItemOf::Recording => "recordings",
+            unit: match experiment.model.throughput_unit() {
+                ThroughputUnit::Token | ThroughputUnit::Pair => "tokens",
+                ThroughputUnit::Image => "images",
+                ThroughputUnit::Recording => "recordings",
             },
             perplexity: experiment.task.has_perplexity(),
             ema: self.average,
             carried: self.carried,
-            updates: experiment.task.facts().updates(),
+            updates: experiment.task.facts().updates_per_batch(),
             train: data.train.clone(),
             valid: data.valid.clone().map(|source| Split {
                 source,
                 bytes_per_token: data.bytes_per_token.valid,
-                carried: experiment.train.carry_state,
+                carries_state: experiment.train.carry_state,
                 groups: experiment.train.eval_groups(),
-                compared: experiment.task.facts().compared_rows().is_some(),
+                contrasts_rows: experiment.task.facts().compared_rows().is_some(),
             }),
             run,
             state: self.state,
-            last: None,
+            last_scores: None,
             note: self.note,
             pause_at: None,
             stop,
             ranks,
-            route: route(experiment),
+            route: decided_on(experiment),
         };
         (self.model, job)
     }
@@ -266,29 +273,40 @@ impl Training {
 ///
 /// # Errors
 /// If data cannot be read.
-fn branches(experiment: &Experiment, data: &Data, model: &Objective) -> Result<Option<Branches>> {
+fn branches(
+    experiment: &Experiment,
+    data: &Data,
+    model: &Objective,
+) -> Result<Option<ResidualMoments>> {
     let networks = experiment.model.networks().into_iter();
     let scales = networks.filter_map(|network| Some(network.transformer()?.stack.residual_scale));
-    let Some(examples) = scales.filter_map(|scale| scale.measured_on()).max() else {
+    let Some(examples) = scales
+        .filter_map(|scale| scale.measurement_examples())
+        .max()
+    else {
         return Ok(None);
     };
     let source = (data.train.as_ref(), experiment.seed);
-    skips::measured(model, &experiment.train, source, examples).map(Some)
+    residuals::measure_residuals(model, &experiment.train, source, examples).map(Some)
 }
 
 /// Sets the measured residual scales of a randomly initialised model, if it has such.
 ///
 /// # Errors
 /// If data cannot be read, or a run cannot begin with the resulting scales.
-pub fn scaled_skips(experiment: &Experiment, data: &Data, model: Objective) -> Result<Objective> {
+pub fn with_residual_scales(
+    experiment: &Experiment,
+    data: &Data,
+    model: Objective,
+) -> Result<Objective> {
     match branches(experiment, data, &model)? {
-        Some(branches) => admin::scaled(model, &branches),
+        Some(branches) => admin::with_measured_scales(model, &branches),
         None => Ok(model),
     }
 }
 
 /// Returns whether steps are decided on the host or on the device of `[train]`.
-pub fn route(experiment: &Experiment) -> DecidedOn {
+pub fn decided_on(experiment: &Experiment) -> DecidedOn {
     let name: Result<DeviceName> = experiment.train.device.parse();
     match name.is_ok_and(|name| !name.is_cpu()) {
         true => DecidedOn::Device,
@@ -301,22 +319,22 @@ pub fn route(experiment: &Experiment) -> DecidedOn {
 /// # Errors
 /// If a group matches no parameter.
 pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
-    let trained = trained(experiment, model)?;
-    let (config, by_role) = (&experiment.optimizer, factors(experiment));
+    let trained = trainable_parameters(experiment, model)?;
+    let (config, by_role) = (&experiment.optimizer, role_factors(experiment));
     let warmup_steps = experiment.schedule.warmup_steps();
     optim::build_scaled(config, &trained, by_role, warmup_steps)
 }
 
 /// Factors on the learning rate and the weight decay of each parameter, by its layer (`[init] layer_lr_decay`) and by the
 /// model's width (`[model.mup]`).
-fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
+fn role_factors(experiment: &Experiment) -> Option<FactorsByRole<'static>> {
     let depths = experiment.model.stack_depths();
     let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
     let transformer = experiment.model.transformer();
-    let width = transformer.map_or(1.0, |model| model.stack.widened());
+    let width = transformer.map_or(1.0, |model| model.stack.width_ratio());
     let apart = experiment.optimizer.has_decoupled_decay();
     let by_width = move |role: Role| {
-        let rate = mup::rate(role, width);
+        let rate = mup::learning_rate_factor(role, width);
         Factors {
             lr: rate,
             weight_decay: if apart { 1.0 / rate } else { 1.0 },
@@ -330,10 +348,10 @@ fn factors(experiment: &Experiment) -> Option<ByRole<'static>> {
 }
 
 /// The parameters to optimize: only those of adapters, if there are any.
-fn trained(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>> {
+fn trainable_parameters(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>> {
     let all = parameters::list(model);
     match &experiment.lora {
-        Some(lora) => lora.trained(all),
+        Some(lora) => lora.trainable(all),
         None => Ok(all),
     }
 }

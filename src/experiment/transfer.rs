@@ -7,48 +7,51 @@ mod sums;
 mod tables;
 mod vocabularies;
 
-use super::{Experiment, assemble, export, file, initial, saved, teacher};
+use super::{Experiment, assemble, export, file, initial, run_contents, teacher};
 use crate::data::images::Fit;
-use crate::data::{Places, Shape, Tokenizers};
+use crate::data::{SearchPath, Shape, Tokenizers};
 use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
-use crate::interop::other_computations_of_layers;
+use crate::interop::layer_computation_differences;
 use crate::model::ModelConfig;
 use crate::nn::role::ParameterKind;
-use crate::report::read::sweep::{ARM, run_of_seed};
+use crate::report::read::sweep::{ARM, seed_folder};
 use crate::task::{Objective, TaskConfig};
 use crate::train::lora::LoraConfig;
 use crate::train::parameters::{self, Parameter};
 use crate::train::transfer::{
-    InitialCheckpoint, InitialRun, Lengthen, Lengths, PartName, PathMapping, TransferConfig,
+    InitialCheckpoint, InitialRun, LengthChange, Lengths, PartName, PathMapping, TransferConfig,
     Transferred,
 };
-use crate::train::{run_dir, run_files};
+use crate::train::{run_dir, run_manifest};
 use burn::module::Module;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use sums::summed;
-use tables::{Reader, resampled};
+use sums::apply_sums;
+use tables::{ImageReader, resample_table};
 
 /// Returns the folders of the runs that `[init]` names, by key. For an arm of a sweep it is the run with the same seed, so that
 /// runs with several seeds start from as many runs. A folder without a run, or with changed files, is an error.
-pub fn folders(experiment: &Experiment, places: &Places) -> Vec<(&'static str, Result<PathBuf>)> {
-    let all = experiment.init.beginnings().into_iter();
+pub fn folders(
+    experiment: &Experiment,
+    places: &SearchPath,
+) -> Vec<(&'static str, Result<PathBuf>)> {
+    let all = experiment.init.initial_runs().into_iter();
     all.map(|one| (one.key, folder(&one, experiment.seed, places)))
         .collect()
 }
 
 /// The folder of one of these runs.
-pub(super) fn folder(beginning: &InitialRun, seed: u64, places: &Places) -> Result<PathBuf> {
-    let folder = of_seed(places.anchored(&beginning.from), seed);
+pub(super) fn folder(beginning: &InitialRun, seed: u64, places: &SearchPath) -> Result<PathBuf> {
+    let folder = run_for_seed(places.anchored(&beginning.from), seed);
     run_dir::require_run(&folder).map_err(|error| {
         let (table, from) = (table(beginning), &beginning.from);
         Error::usage(format!(
             "{table} from = {from:?}: {error}; train that run first"
         ))
     })?;
-    run_files::verify(&folder)?;
+    run_manifest::verify(&folder)?;
     Ok(folder)
 }
 
@@ -59,17 +62,17 @@ pub(super) fn table(beginning: &InitialRun) -> String {
 }
 
 /// If a folder holds a sweep arm's runs, one for each seed, the run of this seed; otherwise the folder itself.
-pub(super) fn of_seed(folder: PathBuf, seed: u64) -> PathBuf {
+pub(super) fn run_for_seed(folder: PathBuf, seed: u64) -> PathBuf {
     let runs = !run_dir::is_run(&folder) && folder.join(ARM).is_file();
     match runs {
-        true => folder.join(run_of_seed(seed)),
+        true => folder.join(seed_folder(seed)),
         false => folder,
     }
 }
 
 /// The source run of the text network, or of the whole model.
-pub(super) fn of_texts(experiment: &Experiment) -> Option<InitialRun> {
-    let mut all = experiment.init.beginnings().into_iter();
+pub(super) fn text_source(experiment: &Experiment) -> Option<InitialRun> {
+    let mut all = experiment.init.initial_runs().into_iter();
     all.find(|one| one.part.is_none_or(|[own, _]| own == PartName::Text))
 }
 
@@ -77,10 +80,10 @@ pub(super) fn of_texts(experiment: &Experiment) -> Option<InitialRun> {
 ///
 /// # Errors
 /// If there is no run where `[init]` or the teacher says, or its tokenizer is damaged.
-pub fn tokenizers(experiment: &Experiment, places: &Places) -> Result<Tokenizers> {
-    match of_texts(experiment) {
+pub fn tokenizers(experiment: &Experiment, places: &SearchPath) -> Result<Tokenizers> {
+    match text_source(experiment) {
         _ if experiment.tokenizer.is_some() => Ok(Tokenizers::default()),
-        Some(one) => saved::tokenizers_as_read(&folder(&one, experiment.seed, places)?),
+        Some(one) => run_contents::framed_tokenizers(&folder(&one, experiment.seed, places)?),
         None => teacher::tokenizers(experiment, places),
     }
 }
@@ -96,14 +99,14 @@ fn kind_of(parameter: &Parameter) -> Option<String> {
 type Sums = &'static [(&'static str, &'static str)];
 
 /// The parameters of the other run's task that this one stores as sums; empty if this task also has the summands.
-fn read_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
+fn stored_as_sums(theirs: &TaskConfig, own: &TaskConfig) -> Sums {
     let [theirs, own] = [theirs, own].map(|task| task.facts().summed_parameters());
     if theirs == own { &[] } else { theirs }
 }
 
 /// Returns an error if norm gains would be taken from norms of another kind: they have the same names and shapes, but another
 /// meaning. Otherwise returns the adapters and sums of the other run.
-fn same_norms(
+fn require_same_norms(
     experiment: &Experiment,
     (rules, way): (&TransferConfig, Option<&PathMapping>),
     source: &Experiment,
@@ -112,7 +115,7 @@ fn same_norms(
 ) -> Result<(Option<LoraConfig>, Sums)> {
     let (lora, sums) = (
         source.lora.clone(),
-        read_as_sums(&source.task, &experiment.task),
+        stored_as_sums(&source.task, &experiment.task),
     );
     if way.is_some() && !sums.is_empty() {
         return Err(Error::usage(format!(
@@ -122,18 +125,18 @@ fn same_norms(
     }
     let source = assemble::objective(source, theirs, &model.devices()[0])?;
     let norms = |model: &Objective| {
-        let all = parameters::with_state(model).into_iter();
+        let all = parameters::list_with_state(model).into_iter();
         let norms = all.filter(|p| p.role.kind == Some(ParameterKind::Norm));
         let norms = norms.filter_map(|p| Some((p.path.clone(), kind_of(&p)?)));
         norms.collect::<BTreeMap<String, String>>()
     };
     let (theirs, own) = (norms(&source).into_iter(), norms(model));
     let theirs = theirs.filter_map(|(path, kind)| match way {
-        Some(way) => Some((way.turned(&path)?, kind)),
+        Some(way) => Some((way.map_path(&path)?, kind)),
         None => Some((path, kind)),
     });
     let theirs: BTreeMap<String, String> = theirs.collect();
-    let taken = rules.taken(own.keys().map(String::as_str))?;
+    let taken = rules.taken_paths(own.keys().map(String::as_str))?;
     let other = taken
         .iter()
         .filter_map(|path| Some((path, theirs.get(*path)?, &own[*path])));
@@ -155,28 +158,28 @@ fn same_norms(
 /// parameter does not fit and nothing in `[init]` allows for it.
 pub fn weights(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     shape: &Shape,
     tokenizers: &Tokenizers,
     mut model: Objective,
 ) -> Result<(Objective, Option<Transferred>)> {
     let mut all: Option<Transferred> = None;
-    for beginning in experiment.init.beginnings() {
+    for beginning in experiment.init.initial_runs() {
         let folder = folder(&beginning, experiment.seed, places)?;
         let of_run = (shape, tokenizers);
-        let (taken, done) = taken_from(experiment, &beginning, &folder, of_run, model)?;
+        let (taken, done) = fill_from_run(experiment, &beginning, &folder, of_run, model)?;
         model = taken;
         all.get_or_insert_default().join(done);
     }
     if all.is_some() {
         // A frozen parameter stays frozen with its new values.
-        model = experiment.init.frozen(model)?;
+        model = experiment.init.freeze_matching(model)?;
     }
     Ok((model, all))
 }
 
 /// Fills the model with the weights of one run.
-fn taken_from(
+fn fill_from_run(
     experiment: &Experiment,
     beginning: &InitialRun,
     folder: &Path,
@@ -187,31 +190,32 @@ fn taken_from(
     let (own, other, way) = networks(experiment, &source, beginning)?;
     let (rules, way) = (&beginning.rules, way.as_ref());
     let checkpoint = initial::checkpoint(beginning, folder)?;
-    let taken = initial::taken(beginning, folder, experiment.seed, &checkpoint)?;
+    let taken = initial::checkpoint_record(beginning, folder, experiment.seed, &checkpoint)?;
     let file = checkpoint.evaluated_weights();
-    let theirs = saved::shape(folder)?;
+    let theirs = run_contents::shape(folder)?;
     let shapes = [&theirs, shape];
-    let longer = vocabularies::longer((rules, way), folder, tokenizers, shapes, &model)?;
+    let longer = vocabularies::extended_tables((rules, way), folder, tokenizers, shapes, &model)?;
     let readers = [(other, theirs.image), (own, shape.image)];
-    let readers = readers.map(|(model, image)| Reader { model, image });
-    let resample = |table: (&str, &TensorData), wanted: &[usize], how: Lengthen| {
-        resampled(readers, table, wanted, (how, rules.resample_antialias))
+    let readers = readers.map(|(model, image)| ImageReader { model, image });
+    let resample = |table: (&str, &TensorData), wanted: &[usize], how: LengthChange| {
+        resample_table(readers, table, wanted, (how, rules.resample_antialias))
     };
-    let (lora, sums) = same_norms(experiment, (rules, way), &source, &theirs, &model)?;
+    let (lora, sums) = require_same_norms(experiment, (rules, way), &source, &theirs, &model)?;
     let lengths = Lengths {
         resample: &resample,
-        moved: tables::moved(readers),
-        longer: &longer,
+        positions_differ: tables::patches_differ(readers),
+        token_tables: &longer,
     };
     let classes = classes::other_classes((rules, way), shapes, &model)?;
     let (model, mut done) = rules.transfer(model, &file, lengths, lora.as_ref(), way)?;
-    let model = summed(model, &file, sums, (&done.loaded, &longer))?;
-    done.differing = other_computations_of_layers(
-        &described(own, experiment, shape),
-        &described(other, &source, &theirs),
+    let model = apply_sums(model, &file, sums, (&done.loaded, &longer))?;
+    done.differing = layer_computation_differences(
+        &hf_shape(own, experiment, shape),
+        &hf_shape(other, &source, &theirs),
         &|own, theirs| rules.chosen_layers(own, theirs),
     );
-    done.differing.extend(other_pixels(own, &theirs, shape));
+    done.differing
+        .extend(pixel_differences(own, &theirs, shape));
     done.differing.extend(classes);
     if let Some(lora) = &experiment.lora {
         // The path of the parameter is the first word of a note.
@@ -221,7 +225,7 @@ fn taken_from(
         done.drawn = drawn.map(str::to_owned).collect();
     }
     if beginning.part.is_none() {
-        let lost = export::lost_family(experiment, shape, folder)?;
+        let lost = export::export_obstacle(experiment, shape, folder)?;
         done.without_family.extend(lost);
     }
     done.checkpoints.push(InitialCheckpoint {
@@ -239,7 +243,7 @@ fn taken_from(
 }
 
 /// Differences in how the other run's network saw images: pixel normalisation, and how images were brought to one size.
-fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String> {
+fn pixel_differences(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String> {
     let patches = |[_, height, width]: [usize; 3]| own.patches(height, width);
     if theirs.image.is_none() || shape.image.and_then(patches).is_none() {
         return Vec::new();
@@ -247,7 +251,7 @@ fn other_pixels(own: &ModelConfig, theirs: &Shape, shape: &Shape) -> Vec<String>
     let [pixels, fits] = theirs.images_differ(shape);
     let of = |shape: &Shape| format!("mean {:?}, std {:?}", shape.mean, shape.std);
     let pixels = pixels.then(|| format!("pixels of {} ({} here)", of(theirs), of(shape)));
-    let [there, here] = [theirs, shape].map(|shape| Fit::told(shape.fit));
+    let [there, here] = [theirs, shape].map(|shape| Fit::describe(shape.fit));
     let fits = fits.then(|| format!("images {there} (here {here})"));
     pixels.into_iter().chain(fits).collect()
 }
@@ -287,7 +291,7 @@ fn networks<'a>(
 }
 
 /// A run's network with its data, in the form for comparison with another one.
-fn described(model: &ModelConfig, experiment: &Experiment, shape: &Shape) -> HfShape {
+fn hf_shape(model: &ModelConfig, experiment: &Experiment, shape: &Shape) -> HfShape {
     HfShape {
         model: model.clone(),
         task: experiment.task.clone(),

@@ -4,7 +4,7 @@
 //! A class embedding is the mean direction of the embeddings of its prompts, such as `a photo of a {}` with the class name
 //! filled in. An image is assigned to the class with the closest embedding.
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use crate::data::batch::{Content, ImageBatch};
 use crate::data::{self, DataConfig, Request, Shape, Source, View, loader};
 use crate::error::{Error, Result};
@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// Prompt of a class if none is given. Source: Radford et al. 2021, section 3.1.4.
-pub const PROMPT: &str = "a photo of a {}";
+pub const DEFAULT_PROMPT: &str = "a photo of a {}";
 /// Placeholder for the name of a class.
 const NAME: &str = "{}";
 
@@ -42,14 +42,14 @@ impl<'a> ZeroShot<'a> {
     /// # Errors
     /// If the run does not compare images with texts, or has no tokenizer; if there are fewer than two classes; if a prompt
     /// lacks `{}` or the tokenizer cannot encode it.
-    pub fn new(opened: &'a Opened, classes: Vec<String>, prompts: &[String]) -> Result<Self> {
-        let network = comparing(opened)?;
-        told_apart(&classes)?;
-        let usual = [PROMPT.to_owned()];
+    pub fn new(opened: &'a OpenedRun, classes: Vec<String>, prompts: &[String]) -> Result<Self> {
+        let network = image_text_network(opened)?;
+        require_distinct(&classes)?;
+        let usual = [DEFAULT_PROMPT.to_owned()];
         let prompts = if prompts.is_empty() { &usual } else { prompts };
         if let Some(prompt) = prompts.iter().find(|prompt| !prompt.contains(NAME)) {
             return Err(Error::usage(format!(
-                "--prompt {prompt:?} has no {NAME}, which stands for the name of a class: {PROMPT:?}"
+                "--prompt {prompt:?} has no {NAME}, which stands for the name of a class: {DEFAULT_PROMPT:?}"
             )));
         }
         let of_class = |class: &String| {
@@ -97,10 +97,10 @@ impl<'a> ZeroShot<'a> {
             let scores = kernel::read(kernel::untracked(self.scores(&images)));
             let scores: Vec<f32> = scores.iter().collect();
             for (row, label) in scores.chunks(count).zip(&images.labels) {
-                let (label, best) = (*label as usize, likeliest(row));
+                let (label, best) = (*label as usize, argmax(row));
                 confusion.add(label, best);
                 top5.add(row, label);
-                loss += surprise(row, label);
+                loss += negative_log_prob(row, label);
             }
         }
         let mut metrics = BTreeMap::from([(ACCURACY.name.to_owned(), confusion.accuracy())]);
@@ -120,7 +120,7 @@ impl<'a> ZeroShot<'a> {
 }
 
 /// Checks that there are at least two classes with distinct names.
-fn told_apart(classes: &[String]) -> Result<()> {
+fn require_distinct(classes: &[String]) -> Result<()> {
     if classes.len() < 2 {
         return Err(Error::usage(format!(
             "{} named; an image is told from others by two classes or more, each with --class",
@@ -142,7 +142,7 @@ fn told_apart(classes: &[String]) -> Result<()> {
 }
 
 /// The network of a run that compares images with texts.
-fn comparing(opened: &Opened) -> Result<&ImageText> {
+fn image_text_network(opened: &OpenedRun) -> Result<&ImageText> {
     opened.model.networks().image_text.ok_or_else(|| {
         Error::usage(format!(
             "a run of {} compares no images with texts: leave --class and --prompt out",
@@ -152,12 +152,12 @@ fn comparing(opened: &Opened) -> Result<&ImageText> {
 }
 
 /// Tokenizes texts as the run reads them.
-fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::batch::TextBatch> {
+fn read(opened: &OpenedRun, texts: impl Iterator<Item = String>) -> Result<data::batch::TextBatch> {
     let tokenizer = opened.tokenizers.text.as_ref().ok_or_else(|| {
         Error::usage("the run has no tokenizer, and reads no names of classes; import it from a folder that has one")
     })?;
     let rows = texts.map(|text| {
-        let (item, cut) = opened.experiment.data.read_alone(&text, tokenizer)?;
+        let (item, cut) = opened.experiment.data.read_single(&text, tokenizer)?;
         if cut {
             return Err(Error::usage(format!(
                 "{text:?} is longer than the {} tokens that the run reads",
@@ -167,18 +167,18 @@ fn read(opened: &Opened, texts: impl Iterator<Item = String>) -> Result<data::ba
         Ok(item.inputs)
     });
     let rows = rows.collect::<Result<Vec<Vec<i32>>>>()?;
-    Ok(data::batch::TextBatch::filled(&rows, 0))
+    Ok(data::batch::TextBatch::padded(&rows, 0))
 }
 
 /// Index of the largest score; the first one of equal scores.
-fn likeliest(scores: &[f32]) -> usize {
+fn argmax(scores: &[f32]) -> usize {
     let places = scores.iter().enumerate();
     let best = places.max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(&a.0)));
     best.map_or(0, |(place, _)| place)
 }
 
 /// The negative log-probability of a class, in nats.
-fn surprise(scores: &[f32], class: usize) -> f64 {
+fn negative_log_prob(scores: &[f32], class: usize) -> f64 {
     let most = scores.iter().copied().fold(f32::MIN, f32::max);
     let sum: f64 = scores.iter().map(|x| f64::from(x - most).exp()).sum();
     sum.ln() - f64::from(scores[class] - most)
@@ -189,12 +189,12 @@ fn surprise(scores: &[f32], class: usize) -> f64 {
 ///
 /// # Errors
 /// If files cannot be read, or the number of names differs from the number of classes.
-pub fn labelled(
-    opened: &Opened,
+pub fn labelled_images(
+    opened: &OpenedRun,
     files: &[PathBuf],
     names: &[String],
 ) -> Result<(Arc<dyn Source>, Vec<String>)> {
-    comparing(opened)?;
+    image_text_network(opened)?;
     let run = Shape {
         classes: Vec::new(),
         ..opened.shape.clone()
@@ -204,15 +204,15 @@ pub fn labelled(
     let config = DataConfig::labelled_images(&files, &run);
     let request = Request {
         tokenizer: None,
-        saved: &opened.tokenizers,
-        run: Some(&run),
+        saved_tokenizers: &opened.tokenizers,
+        run_shape: Some(&run),
         places: &opened.places,
         seed: opened.experiment.seed,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
-    let data = data::prepare(&config, &request).map_err(Error::before_running)?;
+    let data = data::prepare(&config, &request).map_err(Error::into_usage_error)?;
     let found = data.shape.classes.len();
     if !names.is_empty() && names.len() != found {
         return Err(Error::usage(format!(
@@ -239,8 +239,8 @@ mod tests {
 
     #[test]
     fn the_loss_is_that_of_a_softmax() {
-        assert!((surprise(&[0.0, 0.0], 1) - 2.0f64.ln()).abs() < 1e-12);
-        assert!((surprise(&[100.0, 0.0], 1) - 100.0).abs() < 1e-6);
-        assert_eq!(likeliest(&[1.0, 3.0, 3.0]), 1);
+        assert!((negative_log_prob(&[0.0, 0.0], 1) - 2.0f64.ln()).abs() < 1e-12);
+        assert!((negative_log_prob(&[100.0, 0.0], 1) - 100.0).abs() < 1e-6);
+        assert_eq!(argmax(&[1.0, 3.0, 3.0]), 1);
     }
 }

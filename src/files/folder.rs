@@ -12,8 +12,8 @@
 //! temporary folder inside it, whose entries are moved one by one.
 
 use super::{
-    DRAWN, TEMPORARY, delete_folder, drawn_beside, folder_of, open_lock, open_there, sync_folder,
-    target_of,
+    RANDOM_DIGITS, TEMPORARY, delete_folder, folder_of, open_existing_lock, open_lock,
+    random_sibling, sync_folder, target_of,
 };
 use crate::error::{Error, Result};
 use std::ffi::{OsStr, OsString};
@@ -30,10 +30,10 @@ pub struct PartialFolder {
     /// The temporary folder, which is deleted in the end.
     outer: PathBuf,
     /// The folder inside it that is filled.
-    made: PathBuf,
+    contents: PathBuf,
     target: PathBuf,
     /// Whether the target is an existing empty folder, which is kept.
-    stays: bool,
+    keeps_target: bool,
     /// The parent folders that were created for the target, the innermost first.
     parents: Vec<PathBuf>,
     lock: Option<File>,
@@ -45,7 +45,7 @@ impl PartialFolder {
     ///
     /// # Errors
     /// If the target exists and is not an empty folder, another process is creating the same folder, or the disk fails.
-    pub fn beside(target: &Path) -> Result<Self> {
+    pub fn create_for(target: &Path) -> Result<Self> {
         // The working folder `.` has a name only in its canonical path.
         let whole = target.canonicalize().unwrap_or_default();
         let name = target.file_name().or(whole.file_name());
@@ -55,9 +55,9 @@ impl PartialFolder {
             true => target.join(name),
             false => target.to_path_buf(),
         };
-        delete_left(folder_of(target), name, target)?;
+        delete_abandoned(folder_of(target), name, target)?;
         if stays {
-            delete_left(target, name, target)?;
+            delete_abandoned(target, name, target)?;
         }
         require_vacant(target)?;
         let folder = folder_of(&place);
@@ -65,12 +65,12 @@ impl PartialFolder {
             let named = !parent.as_os_str().is_empty();
             named && !parent.exists()
         });
-        let outer = drawn_beside(&place);
+        let outer = random_sibling(&place);
         let mut part = Self {
-            made: outer.join(name),
+            contents: outer.join(name),
             outer,
             target: target.to_path_buf(),
-            stays,
+            keeps_target: stays,
             parents: missing.map(Path::to_path_buf).collect(),
             lock: None,
         };
@@ -85,7 +85,7 @@ impl PartialFolder {
 
     /// Returns the folder to fill; the last part of its path is that of the target.
     pub fn path(&self) -> &Path {
-        &self.made
+        &self.contents
     }
 
     /// Syncs the folder and moves it to its target; if the target is a kept empty folder, the entry `last` is moved last.
@@ -93,17 +93,17 @@ impl PartialFolder {
     /// # Errors
     /// If the disk fails, or something was put at the target in the meantime.
     pub fn place(mut self, last: &str) -> Result<()> {
-        sync_all(&self.made)?;
-        if self.stays {
-            let mut names = names(&self.made)?;
+        sync_all(&self.contents)?;
+        if self.keeps_target {
+            let mut names = names(&self.contents)?;
             names.sort_by_key(|name| name == last);
             for name in names {
                 let to = self.target.join(&name);
-                fs::rename(self.made.join(&name), &to).map_err(Error::io("write", &to))?;
+                fs::rename(self.contents.join(&name), &to).map_err(Error::io("write", &to))?;
             }
             sync_folder(&self.target)?;
         } else {
-            fs::rename(&self.made, &self.target).map_err(Error::io("write", &self.target))?;
+            fs::rename(&self.contents, &self.target).map_err(Error::io("write", &self.target))?;
             sync_folder(folder_of(&self.target))?;
         }
         self.parents.clear();
@@ -139,7 +139,7 @@ fn require_vacant(target: &Path) -> Result<()> {
 }
 
 /// Deletes from `folder` what killed processes left of a folder named `name`.
-fn delete_left(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
+fn delete_abandoned(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
     let Some(wanted) = name.to_str() else {
         return Ok(());
     };
@@ -149,19 +149,19 @@ fn delete_left(folder: &Path, name: &OsStr, target: &Path) -> Result<()> {
     };
     for name in names {
         let name = name.to_string_lossy();
-        let drawn = name.len() == wanted.len() + 1 + DRAWN + TEMPORARY.len();
+        let drawn = name.len() == wanted.len() + 1 + RANDOM_DIGITS + TEMPORARY.len();
         let left = folder.join(&*name);
         let is_folder = || left.symlink_metadata().is_ok_and(|found| found.is_dir());
         if drawn && target_of(&name) == Some(wanted) && is_folder() {
-            delete_one(&left, target)?;
+            delete_unless_locked(&left, target)?;
         }
     }
     Ok(())
 }
 
 /// Deletes a temporary folder, unless its lock is held.
-fn delete_one(left: &Path, target: &Path) -> Result<()> {
-    let Ok(lock) = open_there(&left.join(LOCK)) else {
+fn delete_unless_locked(left: &Path, target: &Path) -> Result<()> {
+    let Ok(lock) = open_existing_lock(&left.join(LOCK)) else {
         // It was just created, or its process was killed at that moment: it is deleted if empty, and otherwise kept.
         let _ = fs::remove_dir(left);
         return Ok(());
@@ -209,7 +209,7 @@ mod tests {
     use super::*;
 
     fn filled(target: &Path) -> PartialFolder {
-        let part = PartialFolder::beside(target).unwrap();
+        let part = PartialFolder::create_for(target).unwrap();
         fs::create_dir(part.path()).unwrap();
         for name in ["a", "marker"] {
             fs::write(part.path().join(name), name).unwrap();
@@ -231,12 +231,12 @@ mod tests {
         assert!(!parent.exists());
         let part = filled(&target);
         assert!(!target.exists());
-        let error = PartialFolder::beside(&target).unwrap_err().to_string();
+        let error = PartialFolder::create_for(&target).unwrap_err().to_string();
         assert!(error.contains("another process makes it"), "{error}");
         part.place("marker").unwrap();
         assert_eq!(sorted(&target), ["a", "marker"]);
         assert_eq!(sorted(&parent), ["made"]);
-        let error = PartialFolder::beside(&target).unwrap_err().to_string();
+        let error = PartialFolder::create_for(&target).unwrap_err().to_string();
         assert!(error.contains("not an empty folder"), "{error}");
     }
 

@@ -16,7 +16,7 @@ fn a_file_is_as_it_was_until_it_is_whole() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.json");
     write(&path, b"old").unwrap();
-    let mut part = Partial::beside(&path).unwrap();
+    let mut part = PartialFile::beside(&path).unwrap();
     part.write_all(b"half").unwrap();
     assert_eq!(fs::read(&path).unwrap(), b"old");
     assert_eq!(names(folder.path()).len(), 2);
@@ -36,7 +36,7 @@ fn a_file_is_as_it_was_until_it_is_whole() {
 #[test]
 fn names_are_drawn_and_known_again() {
     let target = Path::new("run/a.b.json");
-    let drawn: Vec<PathBuf> = (0..100).map(|_| drawn_beside(target)).collect();
+    let drawn: Vec<PathBuf> = (0..100).map(|_| random_sibling(target)).collect();
     for (i, path) in drawn.iter().enumerate() {
         assert!(!drawn[..i].contains(path));
         assert_eq!(path.parent(), Some(Path::new("run")));

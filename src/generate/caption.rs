@@ -1,10 +1,10 @@
 //! Captions of images: images are read in batches, and captions are found by beam search with key-value caches, where
 //! those of an image's vectors are computed once; or they are sampled, token by token.
 
-use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
+use super::beam::{BeamConfig, NextScores, SearchStart, TokenRules, search};
 use super::decode::DecodeConfig;
-use super::next::{Stopped, column, log_probs, numbers};
-use super::{SamplingConfig, TextGenerator, Written};
+use super::next::{Interruptible, column, log_probs, numbers};
+use super::{GeneratedText, SamplingConfig, TextGenerator};
 use crate::data::Tokenizers;
 use crate::data::batch::{ImageBatch, ImageItem};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::model::vision_language::ImageConditionedDecoder;
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::task::{Captioning, Objective};
 use crate::tokenizer::{Frame, Tokenizer};
 use burn::tensor::Tensor;
@@ -27,7 +27,7 @@ pub struct Captioner<'a> {
     batch_size: usize,
     /// Number of tokens of a caption that the model reads in training.
     context: usize,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 impl<'a> Captioner<'a> {
@@ -55,13 +55,13 @@ impl<'a> Captioner<'a> {
             frame,
             batch_size: config.batch_size.max(1),
             context,
-            stop: Stop::default(),
+            stop: StopFlag::default(),
         }))
     }
 
     /// Makes the writer return [`Error::Stopped`] when the flag is raised.
     #[must_use]
-    pub fn until(self, stop: &Stop) -> Self {
+    pub fn with_stop(self, stop: &StopFlag) -> Self {
         Self {
             stop: stop.clone(),
             ..self
@@ -74,7 +74,7 @@ impl<'a> Captioner<'a> {
     }
 
     /// Returns the tokens that a caption begins with: the mark and a prompt.
-    fn opening(&self, prompt: &str) -> Result<Vec<u32>> {
+    fn prompt_tokens(&self, prompt: &str) -> Result<Vec<u32>> {
         let ids = self.tokenizer.encode(prompt)?;
         let all: Vec<u32> = std::iter::once(self.frame.begin).chain(ids).collect();
         let limit = self.limit();
@@ -95,11 +95,11 @@ impl<'a> Captioner<'a> {
     }
 
     /// Encodes the images, and returns the decoder that attends to them.
-    fn seen(&self, images: &[ImageItem]) -> ImageConditionedDecoder<'a> {
+    fn encode_images(&self, images: &[ImageItem]) -> ImageConditionedDecoder<'a> {
         let batch = ImageBatch::of(images);
         let pixels = self.task.pixels(&batch);
-        let memory = self.task.model.look(pixels, &Pass::evaluation());
-        self.task.model.seeing(memory)
+        let memory = self.task.model.image_memory(pixels, &Pass::evaluation());
+        self.task.model.with_images(memory)
     }
 
     /// Finds the best captions of each image that begin with a prompt, which may be empty, in the order of the images.
@@ -111,24 +111,24 @@ impl<'a> Captioner<'a> {
         images: &[ImageItem],
         prompt: &str,
         config: &BeamConfig,
-    ) -> Result<Vec<Vec<Written>>> {
-        let opening = self.opening(prompt)?;
+    ) -> Result<Vec<Vec<GeneratedText>>> {
+        let opening = self.prompt_tokens(prompt)?;
         let (first, before) = match opening.split_last() {
             Some((last, before)) => (*last, before),
             None => (self.frame.begin, &[][..]),
         };
         let room = self.limit().saturating_sub(opening.len());
-        let (max_len, limit) = config.longest(0, Some(room));
-        let sentence = Sentence { first, max_len };
+        let (max_len, limit) = config.limited_len(0, Some(room));
+        let sentence = SearchStart { first, max_len };
         let rules = self.rules();
         let mut written = Vec::with_capacity(images.len());
         for some in images.chunks(self.batch_size) {
             self.stop.check()?;
-            let mut looking = Looking::new(self.seen(some));
+            let mut looking = ImageDecoderState::new(self.encode_images(some));
             for token in before {
                 looking.read(&vec![*token; some.len()]);
             }
-            let mut model = Stopped {
+            let mut model = Interruptible {
                 model: Box::new(looking),
                 stop: &self.stop,
             };
@@ -136,7 +136,7 @@ impl<'a> Captioner<'a> {
             let text = |tokens: &[u32]| self.text(&opening, tokens);
             let texts = found
                 .into_iter()
-                .map(|found| Written::all(found, (max_len, limit), text));
+                .map(|found| GeneratedText::all(found, (max_len, limit), text));
             written.extend(texts);
         }
         Ok(written)
@@ -146,18 +146,18 @@ impl<'a> Captioner<'a> {
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn draw(
+    pub fn sample(
         &self,
         image: &ImageItem,
         prompt: &str,
         config: &SamplingConfig,
         (samples, seed): (usize, u64),
     ) -> Result<Vec<String>> {
-        let opening = self.opening(prompt)?;
+        let opening = self.prompt_tokens(prompt)?;
         let room = self.limit().saturating_sub(opening.len());
-        let most = self.most(opening.len(), config)?.min(room);
+        let most = self.max_new_tokens(opening.len(), config)?.min(room);
         let rows = vec![image.clone(); samples];
-        let seeing = self.seen(&rows);
+        let seeing = self.encode_images(&rows);
         let sampling = config.rules(seed);
         let prompts = vec![opening.as_slice(); samples];
         let context = self.context.max(opening.len().saturating_add(most));
@@ -179,7 +179,7 @@ impl<'a> Captioner<'a> {
     }
 
     /// Returns the maximum number of tokens to sample after an opening of `opening` tokens, according to the settings.
-    fn most(&self, opening: usize, config: &SamplingConfig) -> Result<usize> {
+    fn max_new_tokens(&self, opening: usize, config: &SamplingConfig) -> Result<usize> {
         let Some(length) = config.max_length else {
             return Ok(config.tokens.unwrap_or(self.context));
         };
@@ -199,9 +199,9 @@ impl<'a> Captioner<'a> {
     }
 
     /// Returns the rules of the search: a caption ends with the end mark and contains no other special token.
-    fn rules(&self) -> Rules {
+    fn rules(&self) -> TokenRules {
         let specials = self.tokenizer.specials().iter().copied();
-        Rules {
+        TokenRules {
             ends: vec![self.frame.end],
             banned: specials.filter(|id| *id != self.frame.end).collect(),
         }
@@ -209,12 +209,12 @@ impl<'a> Captioner<'a> {
 }
 
 /// A decoder with the images that it attends to and the state of the tokens it has read.
-struct Looking<'a> {
+struct ImageDecoderState<'a> {
     network: ImageConditionedDecoder<'a>,
     state: ModelState,
 }
 
-impl<'a> Looking<'a> {
+impl<'a> ImageDecoderState<'a> {
     fn new(network: ImageConditionedDecoder<'a>) -> Self {
         Self {
             state: network.empty_state(StateUse::Decoding),
@@ -230,7 +230,7 @@ impl<'a> Looking<'a> {
     }
 }
 
-impl NextScores for Looking<'_> {
+impl NextScores for ImageDecoderState<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let hidden = self.read(tokens);
         Ok(log_probs(self.network.logits(hidden)))

@@ -1,8 +1,8 @@
 //! `[decode]`: how a text is written for a source text and how it is scored, and how a text is continued.
 
 use super::beam::BeamConfig;
-use super::continued::ContinuationConfig;
-use super::defaults::SamplingConfig;
+use super::continuation::ContinuationConfig;
+use super::sampling_config::SamplingConfig;
 use crate::error::{Error, Result};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,13 +15,13 @@ pub struct DecodeConfig {
     /// and sentinels are written.
     pub search: BeamConfig,
     /// Beam width of evaluations during training; their other settings are those of `search`.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_ROWS))]
     pub valid_beam: usize,
     /// Number of sources, from the start of the split, that evaluations during training decode; 0 for none, all when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub valid_items: Option<usize>,
     /// Number of sources that are decoded together.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_ROWS))]
     pub batch_size: usize,
     /// Metrics of decoded texts.
     pub metrics: Vec<TextMetric>,
@@ -84,7 +84,7 @@ impl TextMetric {
 
 impl DecodeConfig {
     /// Returns the names of the metrics that evaluations during training record.
-    pub fn measured(&self) -> impl Iterator<Item = &'static str> {
+    pub fn metric_names(&self) -> impl Iterator<Item = &'static str> {
         let on = self.valid_items != Some(0);
         let metrics = self.metrics.iter().filter(move |_| on);
         metrics.flat_map(|metric| metric.names()).copied()
@@ -135,7 +135,7 @@ fn search_faults(search: &BeamConfig, table: &str) -> Vec<String> {
 }
 
 /// Maximum number of beams, batch rows and other rows that are decoded together.
-pub const MOST: usize = 4096;
+pub const MAX_ROWS: usize = 4096;
 
 /// Checks the value of a flag, if it was given, against the bounds of `[decode]`.
 ///
@@ -165,7 +165,11 @@ pub fn check_search(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
 ///
 /// # Errors
 /// If the resulting settings are invalid.
-pub fn asked(run: &BeamConfig, beam: Option<usize>, n_best: Option<usize>) -> Result<BeamConfig> {
+pub fn with_flags(
+    run: &BeamConfig,
+    beam: Option<usize>,
+    n_best: Option<usize>,
+) -> Result<BeamConfig> {
     let n_best = n_best.unwrap_or(run.n_best);
     let search = BeamConfig {
         beam: beam.unwrap_or(run.beam.max(n_best)),
@@ -180,6 +184,6 @@ pub fn asked(run: &BeamConfig, beam: Option<usize>, n_best: Option<usize>) -> Re
 
 /// Returns the fault of the width of a beam or a batch; `given` shows how it was given.
 fn width_fault(given: &str, width: usize) -> Option<String> {
-    let fine = (1..=MOST).contains(&width);
-    (!fine).then(|| format!("{given} is not between 1 and {MOST}"))
+    let fine = (1..=MAX_ROWS).contains(&width);
+    (!fine).then(|| format!("{given} is not between 1 and {MAX_ROWS}"))
 }

@@ -2,10 +2,10 @@
 
 use super::beam::BeamConfig;
 use super::decode::DecodeConfig;
-use super::{Captioner, Listener, Written};
+use super::{Captioner, GeneratedText, SpeechToText};
 use crate::data::{Captions, Tokenizers};
 use crate::error::Result;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::task::Objective;
 use std::ops::Range;
 
@@ -14,7 +14,7 @@ pub enum Describer<'a> {
     /// Captions of images.
     Images(Captioner<'a>),
     /// Transcripts of recordings.
-    Recordings(Listener<'a>),
+    Recordings(SpeechToText<'a>),
 }
 
 impl<'a> Describer<'a> {
@@ -32,16 +32,16 @@ impl<'a> Describer<'a> {
         if let Some(captioner) = Captioner::new(model, tokenizers, config, context)? {
             return Ok(Some(Self::Images(captioner)));
         }
-        let listener = Listener::new(model, tokenizers, config, context)?;
+        let listener = SpeechToText::new(model, tokenizers, config, context)?;
         Ok(listener.map(Self::Recordings))
     }
 
     /// Makes the writer return [`Error::Stopped`](crate::error::Error::Stopped) when the flag is raised.
     #[must_use]
-    pub fn until(self, stop: &Stop) -> Self {
+    pub fn with_stop(self, stop: &StopFlag) -> Self {
         match self {
-            Self::Images(captioner) => Self::Images(captioner.until(stop)),
-            Self::Recordings(listener) => Self::Recordings(listener.until(stop)),
+            Self::Images(captioner) => Self::Images(captioner.with_stop(stop)),
+            Self::Recordings(listener) => Self::Recordings(listener.with_stop(stop)),
         }
     }
 
@@ -62,7 +62,7 @@ impl<'a> Describer<'a> {
         captions: &Captions,
         places: Range<usize>,
         config: &BeamConfig,
-    ) -> Result<Vec<Vec<Written>>> {
+    ) -> Result<Vec<Vec<GeneratedText>>> {
         match self {
             Self::Images(captioner) => {
                 let images = places.map(|place| captions.image(place));

@@ -5,21 +5,21 @@ use crate::error::Result;
 use crate::model::decoder::DecoderInput;
 use crate::model::encoder_decoder::Source;
 use crate::model::generation;
-pub(super) use crate::model::generation::row_numbers as numbers;
+pub(super) use crate::model::generation::row_indices as numbers;
 use crate::model::recurrent::{RecurrentEncoderDecoder, RecurrentSource};
 use crate::model::{Decoder, EncoderDecoder, LanguageModel};
 use crate::nn::pass::Pass;
 use crate::stack::ModelState;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 /// A model that stops with an error when it is asked to.
-pub(super) struct Stopped<'a> {
+pub(super) struct Interruptible<'a> {
     pub(super) model: Box<dyn NextScores + 'a>,
-    pub(super) stop: &'a Stop,
+    pub(super) stop: &'a StopFlag,
 }
 
-impl NextScores for Stopped<'_> {
+impl NextScores for Interruptible<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         self.stop.check()?;
         self.model.next(tokens)
@@ -31,13 +31,13 @@ impl NextScores for Stopped<'_> {
 }
 
 /// An encoder-decoder with the sources it has read.
-pub(super) struct Pair<'a> {
+pub(super) struct EncoderDecoderScores<'a> {
     pub(super) model: &'a EncoderDecoder,
     pub(super) source: Source,
     pub(super) state: ModelState,
 }
 
-impl NextScores for Pair<'_> {
+impl NextScores for EncoderDecoderScores<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = column(tokens, &self.source.states.device());
         let pass = Pass::evaluation();
@@ -55,14 +55,14 @@ impl NextScores for Pair<'_> {
 }
 
 /// Recurrent cells with the sources they have read.
-pub(super) struct Recurrent<'a> {
+pub(super) struct RecurrentScores<'a> {
     pub(super) model: &'a RecurrentEncoderDecoder,
     pub(super) source: RecurrentSource,
     pub(super) state: ModelState,
     pub(super) device: Device,
 }
 
-impl NextScores for Recurrent<'_> {
+impl NextScores for RecurrentScores<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = column(tokens, &self.device);
         let (source, state) = (&self.source, &mut self.state);
@@ -79,13 +79,13 @@ impl NextScores for Recurrent<'_> {
 }
 
 /// A decoder with the sources it has read.
-pub(super) struct Prefix<'a> {
+pub(super) struct PrefixDecoderScores<'a> {
     pub(super) model: &'a Decoder,
     pub(super) state: ModelState,
     pub(super) device: Device,
 }
 
-impl NextScores for Prefix<'_> {
+impl NextScores for PrefixDecoderScores<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let input = DecoderInput::new(column(tokens, &self.device));
         let state = Some(&mut self.state);
@@ -107,5 +107,5 @@ pub(super) fn column(tokens: &[u32], device: &Device) -> Tensor<2, Int> {
 
 /// Returns log-probabilities `[rows, vocab]` from logits `[rows, 1, vocab]`.
 pub(super) fn log_probs(logits: Tensor<3>) -> Vec<f32> {
-    generation::numbers(activation::log_softmax(logits, 2))
+    generation::to_floats(activation::log_softmax(logits, 2))
 }

@@ -10,7 +10,7 @@ use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::sync::atomic::Ordering;
 
 /// Encodes sources with the tokens that the tokenizer's file puts around them.
-pub(super) struct Sources<'a> {
+pub(super) struct SourceEncoder<'a> {
     tokenizer: &'a Tokenizer,
     /// Maximum tokens of a source, including its edges.
     longest: usize,
@@ -22,15 +22,15 @@ pub(super) struct Sources<'a> {
 ///
 /// # Errors
 /// If the vocabulary has no marks.
-pub(super) fn opening(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
-    let mut all = writes.target_opening()?;
+pub(super) fn forced_beginning(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
+    let mut all = writes.target_prefix()?;
     match all.pop() {
         Some(last) => Ok((all, last)),
         None => unreachable!("a mark begins a target"),
     }
 }
 
-impl<'a> Sources<'a> {
+impl<'a> SourceEncoder<'a> {
     /// Reads the tokens around a source from the tokenizer's file ([`Tokenizer::source_edges`]).
     ///
     /// # Errors
@@ -39,7 +39,7 @@ impl<'a> Sources<'a> {
         Ok(Self {
             tokenizer,
             longest,
-            edges: tokenizer.source_edges()?,
+            edges: tokenizer.source_layout()?,
         })
     }
 
@@ -59,8 +59,8 @@ impl<'a> Sources<'a> {
 
 impl Translator<'_> {
     /// Returns the tokenizers of sources and of targets.
-    pub(super) fn both(&self) -> Result<(&Tokenizer, &Tokenizer)> {
-        match (&self.tokenizers.text, self.tokenizers.of_targets()) {
+    pub(super) fn source_and_target(&self) -> Result<(&Tokenizer, &Tokenizer)> {
+        match (&self.tokenizers.text, self.tokenizers.target_tokenizer()) {
             (Some(reads), Some(writes)) => Ok((reads, writes)),
             _ => Err(Error::usage(
                 "the run has no tokenizer: its tokens stand for no text",
@@ -69,7 +69,7 @@ impl Translator<'_> {
     }
 
     /// Returns the maximum number of tokens of a target with its marks, if the model has a limit.
-    fn room_beside(&self, source: usize) -> Option<usize> {
+    fn max_target_tokens(&self, source: usize) -> Option<usize> {
         match self.network {
             TextToText::EncoderDecoder(model) => model.max_len(),
             TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source)),
@@ -82,16 +82,21 @@ impl Translator<'_> {
     ///
     /// # Errors
     /// If the run has no tokenizers, they cannot encode a text, a text is too long for the model, or scores are not finite.
-    pub fn pair(&self, source: &str, text: Option<&str>, config: &BeamConfig) -> Result<PairItem> {
-        let (reads, writes) = self.both()?;
+    pub fn encode_pair(
+        &self,
+        source: &str,
+        text: Option<&str>,
+        config: &BeamConfig,
+    ) -> Result<PairItem> {
+        let (reads, writes) = self.source_and_target()?;
         let own = match text {
             Some(_) => Vec::new(),
             None => self.write(&[source], config)?.concat(),
         };
         let text = text.or(own.first().map(|written| written.text.as_str()));
-        let framed = Sources::of(reads, self.longest())?;
+        let framed = SourceEncoder::of(reads, self.longest())?;
         let marks = writes.marks()?;
-        let begun = writes.target_opening()?.into_iter();
+        let begun = writes.target_prefix()?.into_iter();
         let text = writes.encode(text.unwrap_or(""))?;
         let target: Vec<u32> = begun.chain(text).chain([marks.end]).collect();
         let ids = |ids: Vec<u32>| ids.into_iter().map(|id| id as i32).collect();
@@ -100,7 +105,7 @@ impl Translator<'_> {
         self.cut
             .fetch_add(usize::from(cut && given), Ordering::Relaxed);
         // The end mark is not read.
-        let (read, room) = (target.len() - 1, self.room_beside(source.len()));
+        let (read, room) = (target.len() - 1, self.max_target_tokens(source.len()));
         if let Some(room) = room.filter(|room| read > *room) {
             return Err(Error::usage(format!(
                 "the text beside the source has {read} tokens with its mark; the model can place {room}"

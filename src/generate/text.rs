@@ -11,18 +11,18 @@ use crate::tokenizer::Tokenizer;
 /// Maximum tokens that are decoded together.
 const WINDOW: usize = 32;
 /// The same maximum while the last character stays incomplete.
-const MOST: usize = 4 * WINDOW;
+const MAX_WINDOW_TOKENS: usize = 4 * WINDOW;
 /// Number of earlier tokens that a new token's text may depend on.
-const KEPT: usize = 8;
+const CONTEXT_TOKENS: usize = 8;
 
 /// Decodes a text token by token.
 pub struct TextStream<'a> {
     tokenizer: &'a Tokenizer,
     window: Vec<u32>,
     /// Text of the window that was already returned.
-    given: String,
+    emitted: String,
     /// Whether the window ends inside a character.
-    waits: bool,
+    is_incomplete: bool,
 }
 
 impl<'a> TextStream<'a> {
@@ -30,24 +30,30 @@ impl<'a> TextStream<'a> {
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32]) -> Self {
         let window = newest(tokenizer, prompt).to_vec();
         Self {
-            given: tokenizer.decode(&window),
+            emitted: tokenizer.decode(&window),
             tokenizer,
             window,
-            waits: false,
+            is_incomplete: false,
         }
     }
 
     /// Returns the text that `token` adds; an incomplete character is held back until its last token.
     pub fn push(&mut self, token: u32) -> String {
-        if self.window.len() >= if self.waits { MOST } else { WINDOW } {
+        if self.window.len()
+            >= if self.is_incomplete {
+                MAX_WINDOW_TOKENS
+            } else {
+                WINDOW
+            }
+        {
             self.window = newest(self.tokenizer, &self.window).to_vec();
-            self.given = settled(&self.tokenizer.decode(&self.window)).into();
+            self.emitted = complete_characters(&self.tokenizer.decode(&self.window)).into();
         }
         self.window.push(token);
         let text = self.tokenizer.decode(&self.window);
-        self.waits = text.ends_with(char::REPLACEMENT_CHARACTER);
-        let shown = settled(&text);
-        match self.waits && !shown.starts_with(&self.given) {
+        self.is_incomplete = text.ends_with(char::REPLACEMENT_CHARACTER);
+        let shown = complete_characters(&text);
+        match self.is_incomplete && !shown.starts_with(&self.emitted) {
             // Characters that were complete become so again with the bytes to come.
             true => String::new(),
             false => self.give(shown),
@@ -57,7 +63,7 @@ impl<'a> TextStream<'a> {
     /// Returns the text that is still held back when no token follows.
     pub fn finish(&mut self) -> String {
         let text = self.tokenizer.decode(&self.window);
-        if !self.waits || text.starts_with(&self.given) {
+        if !self.is_incomplete || text.starts_with(&self.emitted) {
             return self.give(&text);
         }
         let count = self.window.len();
@@ -66,39 +72,39 @@ impl<'a> TextStream<'a> {
                 .decode(&self.window[..count.saturating_sub(bytes)])
         };
         // Bytes that break off inside a character do not retract the characters before them.
-        let mut whole = (1..=UNFINISHED).map(without);
-        match whole.find(|text| text.starts_with(&self.given)) {
+        let mut whole = (1..=MAX_INCOMPLETE_BYTES).map(without);
+        match whole.find(|text| text.starts_with(&self.emitted)) {
             Some(whole) => self.give(&(whole + "\u{FFFD}")),
             None => self.give(&text),
         }
     }
 
     fn give(&mut self, text: &str) -> String {
-        let new = after_common(&self.given, text).to_string();
-        self.given = text.into();
+        let new = after_common(&self.emitted, text).to_string();
+        self.emitted = text.into();
         new
     }
 }
 
 /// Returns the newest few tokens, starting at the beginning of a character.
 fn newest<'t>(tokenizer: &Tokenizer, tokens: &'t [u32]) -> &'t [u32] {
-    let from = |before: usize| &tokens[tokens.len().saturating_sub(KEPT + before)..];
+    let from = |before: usize| &tokens[tokens.len().saturating_sub(CONTEXT_TOKENS + before)..];
     let whole = |tokens: &&[u32]| {
         !tokenizer
             .decode(tokens)
             .starts_with(char::REPLACEMENT_CHARACTER)
     };
-    let mut windows = (0..=UNFINISHED).map(from);
+    let mut windows = (0..=MAX_INCOMPLETE_BYTES).map(from);
     windows.find(whole).unwrap_or(from(0))
 }
 
 /// Maximum bytes of an incomplete character.
-const UNFINISHED: usize = 3;
+const MAX_INCOMPLETE_BYTES: usize = 3;
 
 /// Returns the text without an incomplete last character: tokenizers with byte fallback decode each of its bytes to a
 /// replacement character.
-fn settled(text: &str) -> &str {
-    (0..UNFINISHED).fold(text, |text, _| {
+fn complete_characters(text: &str) -> &str {
+    (0..MAX_INCOMPLETE_BYTES).fold(text, |text, _| {
         text.strip_suffix(char::REPLACEMENT_CHARACTER)
             .unwrap_or(text)
     })
@@ -111,7 +117,7 @@ fn after_common<'t>(old: &str, new: &'t str) -> &'t str {
 }
 
 /// Ends a text before the first occurrence of a stop text; holds back text that may be the beginning of one.
-pub struct Stops {
+pub struct StopTexts {
     texts: Vec<String>,
     /// Number of bytes held back, which may begin a stop text.
     held: usize,
@@ -119,7 +125,7 @@ pub struct Stops {
     shown: usize,
 }
 
-impl Stops {
+impl StopTexts {
     /// Builds a filter that stops at any of `texts`, none of which is empty.
     pub fn new(texts: &[String]) -> Self {
         Self {
@@ -199,7 +205,7 @@ mod tests {
             ("a\u{FFFD}\u{FFFD}\u{FFFD}", "a"),
             ("\u{FFFD}b", "\u{FFFD}b"),
         ] {
-            assert_eq!(settled(text), shown);
+            assert_eq!(complete_characters(text), shown);
         }
     }
 
@@ -266,14 +272,14 @@ mod tests {
 
     #[test]
     fn a_stop_text_is_never_shown_in_part() {
-        let mut stops = Stops::new(&["END".into(), "é!".into()]);
+        let mut stops = StopTexts::new(&["END".into(), "é!".into()]);
         assert_eq!(stops.push("a E"), ("a", false));
         assert_eq!(stops.push("N"), (" ", false));
         assert_eq!(stops.push("X E"), ("ENX", false));
         assert_eq!(stops.push("ND more"), (" ", true));
-        let mut stops = Stops::new(&["é!".into()]);
+        let mut stops = StopTexts::new(&["é!".into()]);
         assert_eq!(stops.push("xé"), ("x", false));
         assert_eq!(stops.finish(), "é");
-        assert_eq!(Stops::new(&[]).push("all"), ("all", false));
+        assert_eq!(StopTexts::new(&[]).push("all"), ("all", false));
     }
 }

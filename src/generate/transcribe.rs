@@ -2,10 +2,10 @@
 //! where those of a recording's states are computed once. A text begins with the tokens that the tokenizer puts before
 //! a transcript (Whisper's `<|startoftranscript|><|en|><|transcribe|><|notimestamps|>`), which have log-probability 0.
 
-use super::Written;
-use super::beam::{BeamConfig, NextScores, Rules, Sentence, search};
+use super::GeneratedText;
+use super::beam::{BeamConfig, NextScores, SearchStart, TokenRules, search};
 use super::decode::DecodeConfig;
-use super::next::{Stopped, column, log_probs, numbers};
+use super::next::{Interruptible, column, log_probs, numbers};
 use crate::data::batch::{SpeechBatch, SpeechItem};
 use crate::data::{Tokenizers, speech};
 use crate::error::{Error, Result};
@@ -14,7 +14,7 @@ use crate::model::source::Source;
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::task::{Objective, Transcription};
 use crate::tokenizer::Tokenizer;
 
@@ -24,11 +24,11 @@ pub struct Transcriber<'a> {
     tokenizer: &'a Tokenizer,
     /// Tokens that every text begins with: those that are read first, and the last one.
     opening: (Vec<u32>, u32),
-    rules: Rules,
+    rules: TokenRules,
     batch_size: usize,
     /// Number of tokens of a text that the model reads in training.
     context: usize,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 impl<'a> Transcriber<'a> {
@@ -63,13 +63,13 @@ impl<'a> Transcriber<'a> {
             rules: rules(tokenizer, *end),
             batch_size: config.batch_size.max(1),
             context,
-            stop: Stop::default(),
+            stop: StopFlag::default(),
         }))
     }
 
     /// Makes the transcriber return [`Error::Stopped`] when the flag is raised.
     #[must_use]
-    pub fn until(self, stop: &Stop) -> Self {
+    pub fn with_stop(self, stop: &StopFlag) -> Self {
         Self {
             stop: stop.clone(),
             ..self
@@ -81,7 +81,7 @@ impl<'a> Transcriber<'a> {
     ///
     /// # Errors
     /// If the vocabulary lacks a token, or texts do not begin with such a token.
-    pub fn asked(mut self, language: Option<&str>, translate: bool) -> Result<Self> {
+    pub fn with_flags(mut self, language: Option<&str>, translate: bool) -> Result<Self> {
         let wanted = [
             language.map(|language| {
                 (
@@ -93,7 +93,7 @@ impl<'a> Transcriber<'a> {
             translate.then(|| {
                 (
                     TRANSLATE.to_owned(),
-                    is_job as fn(&str) -> bool,
+                    is_task as fn(&str) -> bool,
                     "what is asked for",
                 )
             }),
@@ -136,7 +136,7 @@ impl<'a> Transcriber<'a> {
         &self,
         recordings: &[SpeechItem],
         config: &BeamConfig,
-    ) -> Result<Vec<Vec<Written>>> {
+    ) -> Result<Vec<Vec<GeneratedText>>> {
         let (before, first) = (&self.opening.0, self.opening.1);
         let (limit, begun) = (self.limit(), before.len() + 1);
         if begun >= limit {
@@ -144,13 +144,13 @@ impl<'a> Transcriber<'a> {
                 "a text begins with {begun} tokens of its marks; the model reads {limit}, one of the text among them"
             )));
         }
-        let (max_len, limit) = config.longest(0, Some(limit - begun));
-        let sentence = Sentence { first, max_len };
+        let (max_len, limit) = config.limited_len(0, Some(limit - begun));
+        let sentence = SearchStart { first, max_len };
         let mut written = Vec::with_capacity(recordings.len());
         for some in recordings.chunks(self.batch_size) {
             self.stop.check()?;
-            let mut model = Stopped {
-                model: Box::new(Listening::new(self.task, some)),
+            let mut model = Interruptible {
+                model: Box::new(SpeechDecoderState::new(self.task, some)),
                 stop: &self.stop,
             };
             for token in before {
@@ -160,7 +160,7 @@ impl<'a> Transcriber<'a> {
             let text = |tokens: &[u32]| self.tokenizer.decode_text(tokens);
             let texts = found
                 .into_iter()
-                .map(|found| Written::all(found, (max_len, limit), text));
+                .map(|found| GeneratedText::all(found, (max_len, limit), text));
             written.extend(texts);
         }
         Ok(written)
@@ -168,14 +168,14 @@ impl<'a> Transcriber<'a> {
 }
 
 /// Returns the rules of the search: a text ends with the end mark and contains no other special token and no timestamp.
-fn rules(tokenizer: &Tokenizer, end: u32) -> Rules {
+fn rules(tokenizer: &Tokenizer, end: u32) -> TokenRules {
     let vocabulary = 0..tokenizer.vocab_size() as u32;
     let never = |id: &u32| {
         *id != end
             && (tokenizer.is_special(*id)
-                || tokenizer.token(*id).is_some_and(|name| is_time(&name)))
+                || tokenizer.token(*id).is_some_and(|name| is_timestamp(&name)))
     };
-    Rules {
+    TokenRules {
         ends: vec![end],
         banned: vocabulary.filter(never).collect(),
     }
@@ -193,12 +193,12 @@ fn is_language(name: &str) -> bool {
 }
 
 /// Whether a token names the task.
-fn is_job(name: &str) -> bool {
+fn is_task(name: &str) -> bool {
     [TRANSLATE, "<|transcribe|>"].contains(&name)
 }
 
 /// Whether a token is a timestamp, like Whisper's `<|12.34|>`.
-fn is_time(name: &str) -> bool {
+fn is_timestamp(name: &str) -> bool {
     let inside = name.strip_prefix("<|").and_then(|n| n.strip_suffix("|>"));
     inside.is_some_and(|inside| {
         let digits = |c: char| c.is_ascii_digit() || c == '.';
@@ -207,13 +207,13 @@ fn is_time(name: &str) -> bool {
 }
 
 /// An encoder-decoder with the recordings it has read.
-struct Listening<'a> {
+struct SpeechDecoderState<'a> {
     model: &'a SpeechEncoderDecoder,
     source: Source,
     state: ModelState,
 }
 
-impl<'a> Listening<'a> {
+impl<'a> SpeechDecoderState<'a> {
     fn new(task: &'a Transcription, recordings: &[SpeechItem]) -> Self {
         let features = task.features(&SpeechBatch::of(recordings, 0));
         Self {
@@ -224,7 +224,7 @@ impl<'a> Listening<'a> {
     }
 }
 
-impl NextScores for Listening<'_> {
+impl NextScores for SpeechDecoderState<'_> {
     fn next(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
         let ids = column(tokens, &self.source.states.device());
         let (pass, state) = (Pass::evaluation(), Some(&mut self.state));
@@ -242,17 +242,21 @@ impl NextScores for Listening<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_language, is_time};
+    use super::{is_language, is_timestamp};
 
     #[test]
     fn times_are_told_from_other_tokens() {
-        assert!(["<|0.00|>", "<|30.00|>"].into_iter().all(is_time));
+        assert!(["<|0.00|>", "<|30.00|>"].into_iter().all(is_timestamp));
         assert!(["<|en|>", "<|yue|>"].into_iter().all(is_language));
         assert!(
             !["en", "<|5|>", "<|translate|>"]
                 .into_iter()
                 .any(is_language)
         );
-        assert!(!["<|en|>", "0.5", "<||>", "<|5|>"].into_iter().any(is_time));
+        assert!(
+            !["<|en|>", "0.5", "<||>", "<|5|>"]
+                .into_iter()
+                .any(is_timestamp)
+        );
     }
 }

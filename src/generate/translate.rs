@@ -4,24 +4,26 @@
 //! A decoder that continues after its source (prefix language model) reads sources of equal length together, since a
 //! row has no room for padding between a source and its target.
 
-use super::beam::{BeamConfig, Hypothesis, Limit, NextScores, Rules, Sentence, search};
+use super::beam::{
+    BeamConfig, Hypothesis, LengthLimit, NextScores, SearchStart, TokenRules, search,
+};
 use super::decode::DecodeConfig;
-use super::next::{Pair, Prefix, Recurrent, Stopped};
-use super::sources::{Sources, opening};
+use super::next::{EncoderDecoderScores, Interruptible, PrefixDecoderScores, RecurrentScores};
+use super::sources::{SourceEncoder, forced_beginning};
 use crate::data::Tokenizers;
 use crate::error::{Error, Result};
 use crate::model::LanguageModel;
 use crate::model::decoder::DecoderInput;
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::task::{Objective, TextToText};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A text that was written for a source.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct GeneratedText {
     /// The text.
     pub text: String,
     /// Log-probability of its tokens and the end mark.
@@ -29,14 +31,14 @@ pub struct Written {
     /// The score that hypotheses are compared by.
     pub score: f64,
     /// Limit that the text reached, if it has as many tokens as allowed.
-    pub limit: Option<Limit>,
+    pub limit: Option<LengthLimit>,
 }
 
-impl Written {
+impl GeneratedText {
     /// Converts what a search for up to `max_len` tokens found for one source; `limit` says which limit that is.
     pub(super) fn all(
         found: Vec<Hypothesis>,
-        (max_len, limit): (usize, Limit),
+        (max_len, limit): (usize, LengthLimit),
         text: impl Fn(&[u32]) -> String,
     ) -> Vec<Self> {
         let written = |hypothesis: Hypothesis| Self {
@@ -59,7 +61,7 @@ pub struct Translator<'a> {
     /// Number of sources that were longer.
     pub(super) cut: AtomicUsize,
     device: Device,
-    stop: Stop,
+    stop: StopFlag,
 }
 
 impl<'a> Translator<'a> {
@@ -85,13 +87,13 @@ impl<'a> Translator<'a> {
             longest,
             cut: AtomicUsize::new(0),
             device,
-            stop: Stop::default(),
+            stop: StopFlag::default(),
         })
     }
 
     /// Makes the translator return [`Error::Stopped`] when the flag is raised.
     #[must_use]
-    pub fn until(self, stop: &Stop) -> Self {
+    pub fn with_stop(self, stop: &StopFlag) -> Self {
         Self {
             stop: stop.clone(),
             ..self
@@ -104,7 +106,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns the number of sources truncated so far.
-    pub fn cut(&self) -> usize {
+    pub fn truncated(&self) -> usize {
         self.cut.load(Ordering::Relaxed)
     }
 
@@ -112,7 +114,7 @@ impl<'a> Translator<'a> {
     ///
     /// # Errors
     /// If the run has no tokenizers, they cannot encode a text, or scores are not finite.
-    pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<Written>>> {
+    pub fn write(&self, sources: &[&str], config: &BeamConfig) -> Result<Vec<Vec<GeneratedText>>> {
         let written = self.write_each(sources, config)?.into_iter().zip(1..);
         let named = |(texts, number): (Result<_>, usize)| {
             texts.map_err(|e| Error::usage(format!("text {number}: {e}")))
@@ -128,15 +130,15 @@ impl<'a> Translator<'a> {
         &self,
         sources: &[&str],
         config: &BeamConfig,
-    ) -> Result<Vec<Result<Vec<Written>>>> {
-        let (reads, writes) = self.both()?;
-        let framed = Sources::of(reads, self.longest)?;
-        let rules = Rules::of(writes)?;
+    ) -> Result<Vec<Result<Vec<GeneratedText>>>> {
+        let (reads, writes) = self.source_and_target()?;
+        let framed = SourceEncoder::of(reads, self.longest)?;
+        let rules = TokenRules::of(writes)?;
         let (before, first) = match config.first {
             Some(_) => (Vec::new(), writes.marks()?.begin),
-            None => opening(writes)?,
+            None => forced_beginning(writes)?,
         };
-        let mut written: Vec<Result<Vec<Written>>> =
+        let mut written: Vec<Result<Vec<GeneratedText>>> =
             sources.iter().map(|_| Ok(Vec::new())).collect();
         let mut ids = Vec::new();
         for (number, text) in sources.iter().enumerate() {
@@ -154,19 +156,19 @@ impl<'a> Translator<'a> {
         }
         // Stable sort: equal lengths stay in order.
         ids.sort_by_key(|(_, ids)| ids.len());
-        let longest = |ids: &[u32]| self.room(ids.len(), config).0;
+        let longest = |ids: &[u32]| self.target_limit(ids.len(), config).0;
         for batch in self.batches(&ids) {
-            let sentences: Vec<Sentence> = batch
+            let sentences: Vec<SearchStart> = batch
                 .iter()
-                .map(|(_, ids)| Sentence {
+                .map(|(_, ids)| SearchStart {
                     first,
                     max_len: longest(ids).saturating_sub(before.len()).max(1),
                 })
                 .collect();
             let rows: Vec<&[u32]> = batch.iter().map(|(_, ids)| ids.as_slice()).collect();
             self.stop.check()?;
-            let mut model = Stopped {
-                model: self.read(&rows),
+            let mut model = Interruptible {
+                model: self.encode_sources(&rows),
                 stop: &self.stop,
             };
             for token in &before {
@@ -174,9 +176,9 @@ impl<'a> Translator<'a> {
             }
             let found = search(&mut model, &sentences, &rules, config)?;
             for ((place, ids), (found, of)) in batch.iter().zip(found.into_iter().zip(&sentences)) {
-                let (_, limit) = self.room(ids.len(), config);
+                let (_, limit) = self.target_limit(ids.len(), config);
                 let text = |tokens: &[u32]| writes.decode_text(tokens);
-                written[*place] = Ok(Written::all(found, (of.max_len, limit), text));
+                written[*place] = Ok(GeneratedText::all(found, (of.max_len, limit), text));
             }
         }
         Ok(written)
@@ -184,14 +186,14 @@ impl<'a> Translator<'a> {
 
     /// Returns the maximum number of tokens of a target, which the search allows and the model has positions for, and
     /// which of the two limits applies.
-    fn room(&self, source: usize, config: &BeamConfig) -> (usize, Limit) {
+    fn target_limit(&self, source: usize, config: &BeamConfig) -> (usize, LengthLimit) {
         // The mark that begins a target takes a position too.
         let limit = match self.network {
             TextToText::EncoderDecoder(model) => model.max_len().map(|n| n.saturating_sub(1)),
             TextToText::Prefix(task) => task.model.max_len().map(|n| n.saturating_sub(source + 1)),
             TextToText::Recurrent(_) => None,
         };
-        config.longest(source, limit)
+        config.limited_len(source, limit)
     }
 
     /// Splits the sources, sorted by length, into batches that are decoded together.
@@ -208,7 +210,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Encodes the sources.
-    fn read(&self, rows: &[&[u32]]) -> Box<dyn NextScores + 'a> {
+    fn encode_sources(&self, rows: &[&[u32]]) -> Box<dyn NextScores + 'a> {
         let cols = rows.iter().map(|row| row.len()).max().unwrap_or(0);
         let lengths: Vec<usize> = rows.iter().map(|row| row.len()).collect();
         let filled = rows.iter().flat_map(|row| {
@@ -221,7 +223,7 @@ impl<'a> Translator<'a> {
         match self.network {
             TextToText::EncoderDecoder(model) => {
                 let uneven = lengths.iter().any(|n| *n < cols);
-                Box::new(Pair {
+                Box::new(EncoderDecoderScores {
                     source: model.encode(ids, uneven.then_some(lengths), &pass),
                     state: model.empty_state(StateUse::Decoding),
                     model,
@@ -230,7 +232,7 @@ impl<'a> Translator<'a> {
             TextToText::Recurrent(model) => {
                 let uneven = lengths.iter().any(|n| *n < cols);
                 let source = model.encode(ids, uneven.then_some(lengths), &pass);
-                Box::new(Recurrent {
+                Box::new(RecurrentScores {
                     state: source.state.clone(),
                     source,
                     model,
@@ -245,7 +247,7 @@ impl<'a> Translator<'a> {
                 }
                 // Only the state is needed.
                 drop(task.model.forward(input, Some(&mut state), &pass));
-                Box::new(Prefix {
+                Box::new(PrefixDecoderScores {
                     model: &task.model,
                     state,
                     device: self.device.clone(),

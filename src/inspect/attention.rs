@@ -7,7 +7,7 @@
 //! the query's own position.
 
 use super::{Reader, Window};
-use crate::nn::record::Keep;
+use crate::nn::record::RecordSelection;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
@@ -55,20 +55,20 @@ struct Sums {
 
 /// Measures the attention of each head of each layer, in order; empty for a network without attention.
 pub fn by_head(reader: &Reader, windows: &[Window]) -> Vec<HeadAttention> {
-    let keep = Keep {
+    let keep = RecordSelection {
         hidden_states: false,
         attentions: true,
-        ..Keep::default()
+        ..RecordSelection::default()
     };
     let mut sums: BTreeMap<(usize, usize), Sums> = BTreeMap::new();
-    reader.recorded(windows, keep, &mut |_, recorded| {
-        let own = recorded.attentions.iter().filter(|(at, _)| !at.crossed);
+    reader.last_segments(windows, keep, &mut |_, recorded| {
+        let own = recorded.attentions.iter().filter(|(at, _)| !at.is_cross);
         for (at, weights) in own {
             add(&mut sums, at.layer, weights);
         }
     });
     let each = sums.into_iter();
-    each.map(|((layer, head), sums)| sums.finished(layer, head))
+    each.map(|((layer, head), sums)| sums.finish(layer, head))
         .collect()
 }
 
@@ -109,7 +109,7 @@ impl Sums {
         self.queries += 1;
     }
 
-    fn finished(self, layer: usize, head: usize) -> HeadAttention {
+    fn finish(self, layer: usize, head: usize) -> HeadAttention {
         let queries = self.queries as f64;
         let pairs: usize = self.pairs.iter().sum();
         let by_distance = self.weights.iter().zip(&self.pairs);
@@ -143,7 +143,7 @@ mod tests {
         let values = vec![0.9f32, 0.1, 0.0, 0.7, 0.2, 0.1];
         let mut sums = BTreeMap::new();
         add(&mut sums, 3, &TensorData::new(values, [1, 1, 2, 3]));
-        let head = sums.remove(&(3, 0)).unwrap().finished(3, 0);
+        let head = sums.remove(&(3, 0)).unwrap().finish(3, 0);
         let near = |a: f64, b: f64| (a - b).abs() < 1e-6;
         let wanted = [0.1, (0.9 + 0.2) / 2.0, 0.7];
         for (is, wanted) in head.by_distance.iter().zip(wanted) {

@@ -44,7 +44,7 @@ pub fn buckets(longest: usize) -> Vec<(usize, usize)> {
 
 /// Computes mean losses by position over windows of equal length, of which the model reads as much as it can.
 pub fn by_position(reader: &Reader, windows: &[Window]) -> Vec<Bucket> {
-    let longest = windows.first().map_or(0, |w| reader.reads(w.len()));
+    let longest = windows.first().map_or(0, |w| reader.tokens_read(w.len()));
     let losses = reader.losses(windows, longest, longest);
     let mut sums = vec![(0.0, 0); longest + 1];
     for (window, losses) in windows.iter().zip(&losses) {

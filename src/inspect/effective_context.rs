@@ -31,7 +31,7 @@ pub struct Losses {
 
 /// The effective context of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Effective {
+pub struct EffectiveContext {
     /// Relative effective context length in tokens.
     pub length: usize,
     /// Whether the longest context still gained, so that `length` is a lower bound.
@@ -49,7 +49,7 @@ pub fn losses(readers: &[Reader], windows: &[Window], step: usize) -> Losses {
         let mut all: Vec<Vec<f64>> = Vec::new();
         let mut before = 0;
         for context in &contexts {
-            let reads = reader.reads(*context);
+            let reads = reader.tokens_read(*context);
             // Beyond what the model can read, nothing changes.
             if let Some(last) = all.last().filter(|_| reads == before).cloned() {
                 all.push(last);
@@ -73,13 +73,13 @@ impl Losses {
     }
 
     /// Computes the effective context of a model in the group, on the share `r` of the hardest tokens.
-    pub fn effective(&self, model: usize, r: f64, threshold: f64) -> Effective {
+    pub fn effective(&self, model: usize, r: f64, threshold: f64) -> EffectiveContext {
         let gains: Vec<f64> = (1..self.contexts.len())
             .map(|longer| self.gain(model, longer - 1, longer, r))
             .collect();
         let stops = gains.iter().position(|gain| *gain < threshold);
         let at = stops.unwrap_or(gains.len());
-        Effective {
+        EffectiveContext {
             length: self.contexts.get(at).copied().unwrap_or(0),
             at_least: stops.is_none(),
             gains,

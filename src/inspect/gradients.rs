@@ -3,14 +3,14 @@
 
 use crate::data::batch::Batch;
 use crate::task::Objective;
-use crate::train::diagnostics::part;
+use crate::train::diagnostics::part_of;
 use crate::train::{parameters, summed_gradients};
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
 /// The gradient of a parameter.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfParameter {
+pub struct ParameterGradient {
     /// Path of the parameter in checkpoints.
     pub path: String,
     /// The block that it is in, or the module outside the blocks.
@@ -25,7 +25,7 @@ pub struct OfParameter {
 
 /// The gradient of all parameters of one part of a model.
 #[derive(Clone, Debug, PartialEq)]
-pub struct OfPart {
+pub struct PartGradient {
     /// The block, or the module outside the blocks.
     pub part: String,
     /// Number of its parameters' values.
@@ -38,11 +38,14 @@ pub struct OfPart {
 
 /// Computes the mean loss over some batches, and its gradient by parameter, in the order of the model's fields. The
 /// parameters must be tracked.
-pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfParameter>) {
+pub fn parameter_gradients(
+    model: &Objective,
+    batches: Vec<Batch>,
+) -> (f64, Vec<ParameterGradient>) {
     let mut sums = BTreeMap::new();
     let mut loss = 0.0;
     for batch in &as_one_step(batches) {
-        let (share, gradients) = model.differentiated(batch);
+        let (share, gradients) = model.loss_and_gradients(batch);
         loss += share;
         summed_gradients::add(model, gradients, &mut sums);
     }
@@ -50,8 +53,8 @@ pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfPara
     summed_gradients::add(model, parameters::values(model), &mut values);
     let each = parameters::list(model).into_iter().map(|parameter| {
         let norm = |all: &BTreeMap<String, TensorData>| all.get(&parameter.path).map_or(0.0, norm);
-        OfParameter {
-            part: part(&parameter.path),
+        ParameterGradient {
+            part: part_of(&parameter.path),
             count: parameter.shape.iter().product(),
             norm: norm(&sums),
             weight_norm: norm(&values),
@@ -62,8 +65,8 @@ pub fn of_parameters(model: &Objective, batches: Vec<Batch>) -> (f64, Vec<OfPara
 }
 
 /// Combines the parameters by part, in the order in which parts first occur.
-pub fn by_part(all: &[OfParameter]) -> Vec<OfPart> {
-    let mut parts: Vec<OfPart> = Vec::new();
+pub fn part_gradients(all: &[ParameterGradient]) -> Vec<PartGradient> {
+    let mut parts: Vec<PartGradient> = Vec::new();
     for one in all {
         match parts.iter_mut().find(|part| part.part == one.part) {
             Some(part) => {
@@ -71,7 +74,7 @@ pub fn by_part(all: &[OfParameter]) -> Vec<OfPart> {
                 part.norm = part.norm.hypot(one.norm);
                 part.weight_norm = part.weight_norm.hypot(one.weight_norm);
             }
-            None => parts.push(OfPart {
+            None => parts.push(PartGradient {
                 part: one.part.clone(),
                 count: one.count,
                 norm: one.norm,

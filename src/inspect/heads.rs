@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Statistics of one attention head.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Head {
+pub struct HeadStatistics {
     /// The attention layer.
     pub at: AttentionKey,
     /// The head, from 0.
@@ -34,7 +34,7 @@ struct Sums {
     entropy: f64,
     largest: f64,
     first: f64,
-    placed: usize,
+    with_distance: usize,
     distance: f64,
     weights: Vec<f64>,
     pairs: Vec<usize>,
@@ -42,12 +42,12 @@ struct Sums {
 
 /// Sums of all heads of a network, example by example.
 #[derive(Clone, Debug)]
-pub struct Heads {
+pub struct HeadSums {
     layout: Layout,
     sums: BTreeMap<(AttentionKey, usize), Sums>,
 }
 
-impl Heads {
+impl HeadSums {
     /// Builds empty sums.
     pub fn new(layout: Layout) -> Self {
         Self {
@@ -59,7 +59,7 @@ impl Heads {
     /// Adds the attention weights of one example.
     pub fn add(&mut self, example: &BTreeMap<AttentionKey, Weights>) {
         for (at, weights) in example {
-            let placed = weights.is_square() && !at.crossed;
+            let placed = weights.is_square() && !at.is_cross;
             let causal = placed && weights.is_causal();
             for head in 0..weights.heads {
                 let sums = self.sums.entry((at.clone(), head)).or_default();
@@ -75,7 +75,7 @@ impl Heads {
     }
 
     /// Returns the statistics of the heads of each attention layer, in order.
-    pub fn finished(self) -> Vec<Head> {
+    pub fn finished(self) -> Vec<HeadStatistics> {
         let each = self.sums.into_iter();
         each.map(|((at, head), sums)| sums.finished(at, head))
             .collect()
@@ -102,7 +102,7 @@ impl Sums {
             };
             sum += weight;
             weighted += weight * distance;
-            if layout == Layout::Line {
+            if layout == Layout::Sequence {
                 let at = query.abs_diff(key);
                 let longest = self.weights.len().max(at + 1);
                 self.weights.resize(longest, 0.0);
@@ -112,21 +112,21 @@ impl Sums {
             }
         }
         if sum > 0.0 {
-            self.placed += 1;
+            self.with_distance += 1;
             self.distance += weighted / sum;
         }
     }
 
-    fn finished(self, at: AttentionKey, head: usize) -> Head {
+    fn finished(self, at: AttentionKey, head: usize) -> HeadStatistics {
         let queries = self.queries.max(1) as f64;
         let by_distance = self.weights.iter().zip(&self.pairs);
-        Head {
+        HeadStatistics {
             at,
             head,
             entropy: self.entropy / queries,
             largest: self.largest / queries,
             first: self.first / queries,
-            distance: (self.placed > 0).then(|| self.distance / self.placed as f64),
+            distance: (self.with_distance > 0).then(|| self.distance / self.with_distance as f64),
             by_distance: by_distance
                 .map(|(sum, n)| sum / (*n).max(1) as f64)
                 .collect(),

@@ -1,10 +1,10 @@
 //! How similar positions are: the cosine similarity of the vectors that a position scheme adds for them (Dosovitskiy et
 //! al. 2021, figure 7, for the patches of an image), and the biases that a scheme adds to attention scores by distance.
 
-use super::weights::recorded;
+use super::weights::record_pass;
 use crate::data::batch::Item;
-use crate::nn::record::{Keep, PositionRecord};
-use crate::task::Infers;
+use crate::nn::record::{PositionRecord, RecordSelection};
+use crate::task::InferenceTask;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl Similarity {
 
 /// The biases of a head at each distance key − query.
 #[derive(Clone, Debug, PartialEq)]
-pub struct BiasOfHead {
+pub struct HeadBias {
     /// The layer, from 0.
     pub layer: usize,
     /// The head, from 0.
@@ -56,17 +56,20 @@ pub struct BiasOfHead {
 }
 
 /// Records what the position schemes do in a pass over an example, by network.
-pub fn placed(model: &dyn Infers, example: &Item) -> BTreeMap<String, PositionRecord> {
-    let keep = Keep {
+pub fn position_records(
+    model: &dyn InferenceTask,
+    example: &Item,
+) -> BTreeMap<String, PositionRecord> {
+    let keep = RecordSelection {
         positions: true,
-        ..Keep::default()
+        ..RecordSelection::default()
     };
-    recorded(model, example, keep).positions
+    record_pass(model, example, keep).positions
 }
 
 /// Returns the biases of each head, and the distance of the first of them. Layers with the same biases as the layer
 /// before are left out, since T5's and ALiBi's are the same in all layers.
-pub fn biases(placed: &PositionRecord) -> (i64, Vec<BiasOfHead>) {
+pub fn biases(placed: &PositionRecord) -> (i64, Vec<HeadBias>) {
     let (mut first, mut all, mut before) = (0, Vec::new(), None);
     for (layer, (queries, data)) in &placed.biases {
         if before == Some(data) {
@@ -77,7 +80,7 @@ pub fn biases(placed: &PositionRecord) -> (i64, Vec<BiasOfHead>) {
         let distances = data.shape().last().copied().unwrap_or(1).max(1);
         let values: Vec<f64> = data.iter().collect();
         let heads = values.chunks(distances).enumerate();
-        all.extend(heads.map(|(head, biases)| BiasOfHead {
+        all.extend(heads.map(|(head, biases)| HeadBias {
             layer: *layer,
             head,
             biases: biases.to_vec(),

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::kernel;
 use crate::model::LanguageModel;
 use crate::nn::pass::Pass;
-use crate::nn::record::{Keep, Recorded};
+use crate::nn::record::{RecordSelection, RecordedValues};
 use crate::nn::state::StateUse;
 use crate::task::causal_lm;
 use burn::tensor::activation::log_softmax;
@@ -80,13 +80,13 @@ pub struct Reader<'a> {
     /// Number of tokens that it reads at once.
     pub segment: usize,
     /// Whether it carries its state from segment to segment. Otherwise it reads only the last `segment` tokens of a window.
-    pub carries: bool,
+    pub carries_state: bool,
     /// Number of windows that are read side by side.
     pub rows: usize,
 }
 
 /// A segment that was read.
-struct Part {
+struct ReadSegment {
     /// Index of its first token in the window.
     from: usize,
     /// Number of its tokens.
@@ -95,13 +95,13 @@ struct Part {
     last: bool,
     /// Hidden states `[rows, count, d_model]`.
     hidden: Tensor<3>,
-    recorded: Recorded,
+    recorded: RecordedValues,
 }
 
 impl Reader<'_> {
     /// Returns how many of the last `length` tokens of a window the model reads.
-    pub fn reads(&self, length: usize) -> usize {
-        match self.carries {
+    pub fn tokens_read(&self, length: usize) -> usize {
+        match self.carries_state {
             true => length,
             false => length.min(self.segment),
         }
@@ -123,7 +123,7 @@ impl Reader<'_> {
                     }
                     let states = part.hidden.clone().narrow(0, row, 1);
                     let states = states.narrow(1, begin - 1 - part.from, end - begin);
-                    let each = self.of_tokens(states, &window.tokens[begin..end]);
+                    let each = self.token_losses(states, &window.tokens[begin..end]);
                     let each = each.into_iter().zip(begin..end);
                     losses[first + row].extend(each.map(|(loss, at)| match window.continues(at) {
                         true => loss,
@@ -137,11 +137,11 @@ impl Reader<'_> {
 
     /// Passes on what the model records of the last segment of each window, one window at a time, with the segment's
     /// number of tokens.
-    pub(super) fn recorded(
+    pub(super) fn last_segments(
         &self,
         windows: &[Window],
-        keep: Keep,
-        each: &mut dyn FnMut(usize, Recorded),
+        keep: RecordSelection,
+        each: &mut dyn FnMut(usize, RecordedValues),
     ) {
         for window in windows {
             let one = std::slice::from_ref(window);
@@ -158,21 +158,21 @@ impl Reader<'_> {
         &self,
         windows: &[Window],
         length: usize,
-        keep: Option<Keep>,
-        each: &mut dyn FnMut(Part),
+        keep: Option<RecordSelection>,
+        each: &mut dyn FnMut(ReadSegment),
     ) {
         let Some(whole) = windows.first().map(Window::len) else {
             return;
         };
         let device = self.network.device();
         let mut state = self
-            .carries
+            .carries_state
             .then(|| self.network.empty_state(StateUse::Segments));
-        let mut from = whole - self.reads(length.min(whole));
+        let mut from = whole - self.tokens_read(length.min(whole));
         while from < whole {
             let to = (from + self.segment.max(1)).min(whole);
             let pass = match keep {
-                Some(keep) => Pass::evaluation().recorded(keep),
+                Some(keep) => Pass::evaluation().with_record(keep),
                 None => Pass::evaluation(),
             };
             let input = causal_lm::input(&segment(windows, from, to), &device);
@@ -181,7 +181,7 @@ impl Reader<'_> {
                 // Positions are counted from 0 again in each segment, as in training.
                 state.seen = 0;
             }
-            each(Part {
+            each(ReadSegment {
                 from,
                 count: to - from,
                 last: to == whole,
@@ -193,7 +193,7 @@ impl Reader<'_> {
     }
 
     /// Computes the losses of `tokens` from the hidden states `[1, tokens, d_model]` before them.
-    fn of_tokens(&self, states: Tensor<3>, tokens: &[i32]) -> Vec<f64> {
+    fn token_losses(&self, states: Tensor<3>, tokens: &[i32]) -> Vec<f64> {
         let vocab = self.network.vocabulary_head().embedding.vocab_size();
         let most = (SCORES / vocab.max(1)).max(1);
         let mut losses = Vec::with_capacity(tokens.len());

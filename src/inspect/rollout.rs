@@ -77,7 +77,7 @@ pub fn rollouts(
     example: &BTreeMap<AttentionKey, Weights>,
 ) -> BTreeMap<String, std::result::Result<Rollout, usize>> {
     let mut all: BTreeMap<String, std::result::Result<Rollout, usize>> = BTreeMap::new();
-    for (at, weights) in example.iter().filter(|(at, _)| !at.crossed) {
+    for (at, weights) in example.iter().filter(|(at, _)| !at.is_cross) {
         let so_far = all
             .remove(&at.network)
             .unwrap_or_else(|| Ok(Rollout::identity(weights.queries)));

@@ -3,8 +3,8 @@
 use crate::data::batch::Item;
 use crate::model::ModelConfig;
 use crate::nn::pass::Pass;
-use crate::nn::record::{AttentionKey, Keep, Recorded};
-use crate::task::Infers;
+use crate::nn::record::{AttentionKey, RecordSelection, RecordedValues};
+use crate::task::InferenceTask;
 use crate::task::infer::InputArrays;
 use burn::tensor::TensorData;
 use std::collections::BTreeMap;
@@ -66,19 +66,26 @@ impl Weights {
 }
 
 /// Records a pass without dropout over one example. Documents packed into one text are not masked from each other.
-pub fn recorded(model: &dyn Infers, example: &Item, keep: Keep) -> Recorded {
-    let pass = Pass::evaluation().recorded(keep);
-    model.read(&InputArrays::of(std::slice::from_ref(example)), &pass);
+pub fn record_pass(
+    model: &dyn InferenceTask,
+    example: &Item,
+    keep: RecordSelection,
+) -> RecordedValues {
+    let pass = Pass::evaluation().with_record(keep);
+    model.run_for_records(&InputArrays::of(std::slice::from_ref(example)), &pass);
     pass.take_recorded()
 }
 
 /// Returns the weights of each attention layer of a network for one example.
-pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<AttentionKey, Weights> {
-    let keep = Keep {
+pub fn attention_weights(
+    model: &dyn InferenceTask,
+    example: &Item,
+) -> BTreeMap<AttentionKey, Weights> {
+    let keep = RecordSelection {
         attentions: true,
-        ..Keep::default()
+        ..RecordSelection::default()
     };
-    let recorded = recorded(model, example, keep).attentions.into_iter();
+    let recorded = record_pass(model, example, keep).attentions.into_iter();
     recorded
         .map(|(at, data)| (at, Weights::of(&data)))
         .collect()
@@ -88,7 +95,7 @@ pub fn weights(model: &dyn Infers, example: &Item) -> BTreeMap<AttentionKey, Wei
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Layout {
     /// In a line, one after the other.
-    Line,
+    Sequence,
     /// In a grid, like the patches of an image, row by row.
     Grid {
         /// Number of rows of patches.
@@ -119,13 +126,13 @@ impl Layout {
                 pixels: [side(height, grid.rows), side(width, grid.cols)],
             })
         });
-        patches.unwrap_or(Self::Line)
+        patches.unwrap_or(Self::Sequence)
     }
 
     /// Returns the number of tokens before the patches of an image.
-    pub fn first(self) -> usize {
+    pub fn leading_tokens(self) -> usize {
         match self {
-            Self::Line => 0,
+            Self::Sequence => 0,
             Self::Grid { first, .. } => first,
         }
     }
@@ -133,7 +140,7 @@ impl Layout {
     /// Returns whether a class token comes first.
     pub fn has_class_token(self) -> bool {
         match self {
-            Self::Line => false,
+            Self::Sequence => false,
             Self::Grid { class_token, .. } => class_token,
         }
     }
@@ -142,7 +149,7 @@ impl Layout {
     /// patches have none.
     pub fn distance(self, a: usize, b: usize) -> Option<f64> {
         match self {
-            Self::Line => Some(a.abs_diff(b) as f64),
+            Self::Sequence => Some(a.abs_diff(b) as f64),
             Self::Grid {
                 cols,
                 first,

@@ -16,7 +16,7 @@ use crate::task::TaskConfig;
 use serde_json::{Map, Value, json};
 
 /// Keys that do not change the forward pass of an evaluation.
-const OF_TRAINING: &[&str] = &[
+const TRAINING_KEYS: &[&str] = &[
     "dropout",
     "dropout_embedding",
     "dropout_attention",
@@ -44,10 +44,10 @@ const OF_TRAINING: &[&str] = &[
 ];
 
 /// Keys that say how many hidden states are carried from one segment of a text to the next.
-const MEMORY: &[&str] = &[".memory", ".memory_at_evaluation"];
+const MEMORY_KEYS: &[&str] = &[".memory", ".memory_at_evaluation"];
 
 /// Keys that the list of blocks replaces.
-const OF_BLOCKS: &[&str] = &[
+const BLOCK_KEYS: &[&str] = &[
     "n_layers",
     "n_encoder_layers",
     "n_decoder_layers",
@@ -67,7 +67,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
         model[key] = network(part, of);
     }
     if let ModelConfig::VisionLanguage(c) = &of.model {
-        between(c, &mut model);
+        cross_modal(c, &mut model);
     }
     let pairs = match &of.task {
         TaskConfig::MaskedLm(c) => c.pairs != Pairs::None,
@@ -85,7 +85,7 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
             "kind": of.task.kind(),
             "pairs": pairs,
             "towers": of.task.facts().has_towers(),
-            "biased_scores": of.task.facts().demand().biased_scores,
+            "biased_scores": of.task.facts().demand().has_score_bias,
         },
         "shape": {
             "vocab_size": shape.vocab_size,
@@ -99,19 +99,19 @@ pub(super) fn canonical(of: &HfShape) -> Map<String, Value> {
     });
     let mut flat = Map::new();
     flatten("", &whole, &mut flat);
-    if of.task.facts().demand().two_streams {
+    if of.task.facts().demand().has_query_stream {
         // Memory from step to step is passed explicitly from call to call in other implementations.
-        flat.retain(|key, _| !MEMORY.iter().any(|of| key.ends_with(of)));
+        flat.retain(|key, _| !MEMORY_KEYS.iter().any(|of| key.ends_with(of)));
     }
     flat
 }
 
 /// Adds the layers between the two networks of a vision-language model: cross-attention and resampler.
-fn between(config: &VisionLanguageConfig, model: &mut Value) {
+fn cross_modal(config: &VisionLanguageConfig, model: &mut Value) {
     if let Some(decoder) = config.decoder() {
         let (cross, d_model) = (&config.cross_attention, decoder.stack.d_model);
         let keys = &mut model["cross_attention"];
-        keys["attention"] = attention(&cross.attends(decoder), d_model);
+        keys["attention"] = attention(&cross.attention_config(decoder), d_model);
         keys["feed_forward"] = json!(
             cross
                 .feed_forward
@@ -141,7 +141,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
         let stack = network.stack;
         let keys = model.as_object_mut();
         if let Some(keys) = keys {
-            keys.retain(|key, _| !OF_BLOCKS.contains(&key.as_str()));
+            keys.retain(|key, _| !BLOCK_KEYS.contains(&key.as_str()));
         }
         let depths = network.depths();
         let blocks = depths.map(|depth| {
@@ -169,7 +169,7 @@ fn network(config: &ModelConfig, of: &HfShape) -> Value {
 
 /// The decoder of masked tokens with the number of rows of its table, if the task predicts masked tokens.
 fn mask_decoder(encoder: &EncoderConfig, of: &HfShape) -> Value {
-    let guesses = of.task.uses() == Use::MaskedTokens;
+    let guesses = of.task.network_use() == Use::MaskedTokens;
     let Some(decoder) = encoder.mask_decoder.as_ref().filter(|_| guesses) else {
         return Value::Null;
     };
@@ -195,7 +195,7 @@ fn image(of: &HfShape) -> Value {
 fn owners(stack: &StackConfig, depth: &Depth) -> Value {
     let owners = stack.share_layers.owners(depth.blocks());
     let layers = 0..depth.blocks();
-    let of = |layer| json!([owners.mixing(layer), owners.feeding(layer)]);
+    let of = |layer| json!([owners.mixer_owner(layer), owners.feed_forward_owner(layer)]);
     layers.map(of).collect()
 }
 
@@ -296,7 +296,7 @@ fn flatten(path: &str, value: &Value, flat: &mut Map<String, Value>) {
         Value::Null => {}
         Value::Object(keys) => {
             for (key, value) in keys {
-                if !OF_TRAINING.contains(&key.as_str()) {
+                if !TRAINING_KEYS.contains(&key.as_str()) {
                     flatten(&below(key), value, flat);
                 }
             }

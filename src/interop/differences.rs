@@ -7,7 +7,7 @@ use super::canonical::canonical;
 use super::families::HfShape;
 
 /// Keys of heads, and of tables that a run may lengthen.
-const OF_HEADS: &[&str] = &[
+const HEAD_KEYS: &[&str] = &[
     "max_len",
     "target_max_len",
     "pooler",
@@ -25,22 +25,22 @@ const OF_HEADS: &[&str] = &[
 ];
 
 /// Keys whose values follow from the number of heads.
-const OF_N_HEADS: &[&str] = &["n_kv_heads", "d_head", "scale"];
+const HEAD_COUNT_KEYS: &[&str] = &["n_kv_heads", "d_head", "scale"];
 
 /// Returns the `[model]` keys that say what a network computes, rather than how large its parameters are, and whose values
 /// differ between the two models, as `attention.n_heads = 4 (2 here)`. Blocks with the same difference are listed once. Keys
 /// of heads are left out.
 ///
 /// If the stacks have different depths, only the layers that both have are compared.
-pub fn other_computations(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
-    other_computations_of_layers(ours, theirs, &|_, _| None)
+pub fn computation_differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> {
+    layer_computation_differences(ours, theirs, &|_, _| None)
 }
 
 /// Chooses which layers of the other stack ours are compared with, given the two depths; the first ones if it returns `None`.
 pub type ChosenLayers<'a> = &'a dyn Fn(usize, usize) -> Option<Vec<usize>>;
 
 /// [`other_computations`] of a model whose layers are initialised from chosen layers of the other model.
-pub fn other_computations_of_layers(
+pub fn layer_computation_differences(
     ours: &HfShape,
     theirs: &HfShape,
     chosen: ChosenLayers,
@@ -66,9 +66,9 @@ pub fn other_computations_of_layers(
     for key in keys.into_iter().filter(|key| key.starts_with("model.")) {
         let name = name(key);
         let last = name.rsplit('.').next().unwrap_or_default();
-        let of_head = name.split('.').any(|part| OF_HEADS.contains(&part));
+        let of_head = name.split('.').any(|part| HEAD_KEYS.contains(&part));
         // These keys follow from the number of heads, whose difference is already reported.
-        if of_head || heads && OF_N_HEADS.contains(&last) {
+        if of_head || heads && HEAD_COUNT_KEYS.contains(&last) {
             continue;
         }
         let shown = |value: Option<&Value>| value.map_or("none".into(), Value::to_string);
@@ -100,11 +100,12 @@ fn common_layers(
         })
         .collect();
     ours.retain(|key, _| {
-        let found = of_layer(key).and_then(|(stack, layer, _)| Some((layer, places.get(stack)?)));
+        let found =
+            split_layer_key(key).and_then(|(stack, layer, _)| Some((layer, places.get(stack)?)));
         found.is_none_or(|(layer, places)| layer < places.len())
     });
     let renumbered = theirs.into_iter().filter_map(|(key, value)| {
-        let found = of_layer(&key).and_then(|place| Some((place, places.get(place.0)?)));
+        let found = split_layer_key(&key).and_then(|place| Some((place, places.get(place.0)?)));
         let Some(((stack, layer, rest), places)) = found else {
             return Some((key, value));
         };
@@ -118,7 +119,7 @@ fn common_layers(
 /// The number of layers in each stack.
 fn depths(keys: &Map<String, Value>) -> BTreeMap<String, usize> {
     let mut depths = BTreeMap::new();
-    for (stack, layer, _) in keys.keys().filter_map(|key| of_layer(key)) {
+    for (stack, layer, _) in keys.keys().filter_map(|key| split_layer_key(key)) {
         let depth = depths.entry(stack.to_owned()).or_insert(0);
         *depth = (*depth).max(layer + 1);
     }
@@ -126,7 +127,7 @@ fn depths(keys: &Map<String, Value>) -> BTreeMap<String, usize> {
 }
 
 /// Splits the key of a layer into its stack, its number and the rest: `model.blocks.0`, 3, `attention.n_heads`.
-fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
+fn split_layer_key(key: &str) -> Option<(&str, usize, &str)> {
     const BLOCKS: &str = "blocks.";
     let at = key.find(BLOCKS)? + BLOCKS.len();
     let (stack, rest) = key[at..].split_once('.')?;
@@ -137,7 +138,7 @@ fn of_layer(key: &str) -> Option<(&str, usize, &str)> {
 /// Whether a difference from [`differences`] is about this table or key of the model, in one block or in all.
 pub(super) fn is_about(difference: &str, table: &str) -> bool {
     let key = difference.split(' ').next().unwrap_or_default();
-    let key = of_layer(key).map_or(key, |(_, _, rest)| rest);
+    let key = split_layer_key(key).map_or(key, |(_, _, rest)| rest);
     let [key, table] = [key, table].map(|key| key.strip_prefix("model.").unwrap_or(key));
     let rest = key.strip_prefix(table);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))

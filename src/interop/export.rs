@@ -37,7 +37,7 @@ pub fn target(
     wanted: Option<&str>,
     likely: Option<&str>,
 ) -> Result<Target> {
-    told(shape, task, wanted, likely, LISTED)
+    target_among(shape, task, wanted, likely, LISTED)
 }
 
 /// [`target`] among all families, with an error that fits in a line of text.
@@ -45,11 +45,11 @@ pub fn target(
 /// # Errors
 /// If no family fits; the message names the nearest family and the first difference from it.
 pub fn target_brief(shape: &HfShape, task: &str, likely: Option<&str>) -> Result<Target> {
-    told(shape, task, None, likely, 1)
+    target_among(shape, task, None, likely, 1)
 }
 
 /// [`target`] with an error that lists at most `listed` differences.
-fn told(
+fn target_among(
     shape: &HfShape,
     task: &str,
     wanted: Option<&str>,
@@ -66,15 +66,15 @@ fn told(
         }
     }
     families.sort_by_key(|family| Some(family.model_type) != likely);
-    let mut nearest: Option<Near> = None;
+    let mut nearest: Option<Candidate> = None;
     let mut declining: Vec<(&str, Declined)> = Vec::new();
     for family in families {
-        let (config, read) = match written(family, shape) {
+        let (config, read) = match write_and_read_back(family, shape) {
             Ok(both) => both,
             Err(declined) => {
-                let whole = whole(family, shape, task, &declined);
+                let whole = all_differences(family, shape, task, &declined);
                 match whole.filter(|_| wanted.is_none()) {
-                    Some(off) => keep(&mut nearest, (family.model_type, off), likely),
+                    Some(off) => keep_nearest(&mut nearest, (family.model_type, off), likely),
                     None => declining.push((family.model_type, declined)),
                 }
                 continue;
@@ -84,12 +84,12 @@ fn told(
         if off.is_empty() {
             let mut notes = match read.headless {
                 true if image_heads::is_body(&shape.task) => {
-                    vec![image_heads::head_left_out(&config)]
+                    vec![image_heads::no_head_note(&config)]
                 }
-                true => vec![image_heads::left_out(&config)],
+                true => vec![image_heads::no_classifier_note(&config)],
                 false => read.notes,
             };
-            notes.extend(unsaid(&shape.task));
+            notes.extend(unwritten_setting_note(&shape.task));
             return Ok(Target {
                 family: *family,
                 config,
@@ -97,7 +97,7 @@ fn told(
                 notes,
             });
         }
-        keep(&mut nearest, (family.model_type, off), likely);
+        keep_nearest(&mut nearest, (family.model_type, off), likely);
     }
     if let (ModelConfig::Vision(vision), None) = (&shape.model, wanted)
         && vision.stem.network().is_some()
@@ -107,26 +107,26 @@ fn told(
              that no folder can hold the model",
         ));
     }
-    if let Some(why) = decoder_heads::misfit(shape) {
+    if let Some(why) = decoder_heads::unsupported_head(shape) {
         return Err(Error::usage(format!(
             "no folder of Hugging Face's can hold the head: {why}"
         )));
     }
-    declining.retain(|(_, declined)| !declined.why.is_empty());
+    declining.retain(|(_, declined)| !declined.differences.is_empty());
     let is_likely = |(name, _): &(&str, Declined)| Some(*name) == likely;
     let of_likely = declining.iter().position(is_likely);
     let of_likely = of_likely.map(|at| declining.remove(at));
     let of_their_kind = declining
         .into_iter()
         .min_by_key(|(_, declined)| declined.distance());
-    let why = |(name, declined): (&'static str, Declined)| (name, declined.why);
+    let why = |(name, declined): (&'static str, Declined)| (name, declined.differences);
     let nearest = of_likely.map(why).or(nearest).or(of_their_kind.map(why));
     let Some((name, off)) = nearest else {
         if let Some(wanted) = wanted {
             return Err(Error::usage(format!(
                 "the family `{wanted}` has no model of kind `{}` for the task `{task}`{}",
                 shape.model.kind(),
-                instead(shape)
+                other_family_clause(shape)
             )));
         }
         return Err(Error::usage(format!(
@@ -144,17 +144,17 @@ fn told(
         ),
         Some(wanted) => format!(
             "the model is none of the family `{wanted}`{}: {text}",
-            instead(shape)
+            other_family_clause(shape)
         ),
     }))
 }
 
 /// A family, and the differences of the model from it.
-type Near = (&'static str, Vec<String>);
+type Candidate = (&'static str, Vec<String>);
 
 /// Keeps the nearest family so far: of equally near ones the first, and `likely` before all others.
-fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
-    let nearer = |(name, least): &Near| Some(*name) != likely && found.1.len() < least.len();
+fn keep_nearest(nearest: &mut Option<Candidate>, found: Candidate, likely: Option<&str>) {
+    let nearer = |(name, least): &Candidate| Some(*name) != likely && found.1.len() < least.len();
     if nearest.as_ref().is_none_or(nearer) {
         *nearest = Some(found);
     }
@@ -162,20 +162,28 @@ fn keep(nearest: &mut Option<Near>, found: Near, likely: Option<&str>) {
 
 /// All differences from a family that declines a model but would take a close variant of it: the reasons for declining, and
 /// the differences from that variant.
-fn whole(family: &Family, shape: &HfShape, task: &str, declined: &Declined) -> Option<Vec<String>> {
+fn all_differences(
+    family: &Family,
+    shape: &HfShape,
+    task: &str,
+    declined: &Declined,
+) -> Option<Vec<String>> {
     let near = declined.nearest.as_deref()?;
-    let (_, read) = written(family, near).ok()?;
-    let said = declined.why.iter().filter_map(|why| why.split(' ').next());
+    let (_, read) = write_and_read_back(family, near).ok()?;
+    let said = declined
+        .differences
+        .iter()
+        .filter_map(|why| why.split(' ').next());
     let said = said.map(|key| if key == "images" { "image" } else { key });
     let said: Vec<&str> = said.collect();
-    let mut all = declined.why.clone();
+    let mut all = declined.differences.clone();
     let others = differences(shape, &read.shape, task).into_iter();
     all.extend(others.filter(|other| !said.iter().any(|table| is_about(other, table))));
     Some(all)
 }
 
 /// A note on a setting of the task for which config.json has no key.
-fn unsaid(task: &TaskConfig) -> Option<String> {
+fn unwritten_setting_note(task: &TaskConfig) -> Option<String> {
     match task {
         TaskConfig::MultiLabel(c) if c.threshold != MultiLabelConfig::default().threshold => {
             Some(format!(
@@ -188,7 +196,7 @@ fn unsaid(task: &TaskConfig) -> Option<String> {
 }
 
 /// A clause for an error message about the family that does hold the model, if there is one.
-fn instead(shape: &HfShape) -> String {
+fn other_family_clause(shape: &HfShape) -> String {
     match target(shape, shape.task.kind(), None, None) {
         Ok(found) => format!(
             "; it is a `{}`, as which it is written without --family",
@@ -199,8 +207,11 @@ fn instead(shape: &HfShape) -> String {
 }
 
 /// Returns a family's config.json of a model and what is read back from it, or why the family has no such model.
-fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, ReadConfig), Declined> {
-    let keys = family.written(shape);
+fn write_and_read_back(
+    family: &Family,
+    shape: &HfShape,
+) -> std::result::Result<(Value, ReadConfig), Declined> {
+    let keys = family.config_json(shape);
     let keys = keys.ok_or_else(|| declined(family, shape))?;
     let mut config = json!({ "model_type": family.model_type });
     for (key, value) in keys.as_object().into_iter().flatten() {
@@ -210,15 +221,15 @@ fn written(family: &Family, shape: &HfShape) -> std::result::Result<(Value, Read
     config["dtype"] = json!("float32");
     let read = read_config(Path::new("config.json"), config.clone(), &[], None);
     let mut read = read.map_err(unreadable)?;
-    if of_vectors(shape) {
-        decoder_heads::to_vectors(&mut read.shape);
+    if is_text_embedding(shape) {
+        decoder_heads::set_text_embedding(&mut read.shape);
     }
     if image_heads::is_body(&shape.task) && read.headless {
         read.shape.task = shape.task.clone();
     }
     // Parts that the task does not use are left out on both sides.
     let demand = read.shape.task.facts().demand();
-    read.shape.model = read.shape.model.under(&demand);
+    read.shape.model = read.shape.model.restricted_to(&demand);
     // Only the weights say whether scores have a bias (BART, Marian), and here a folder is read without them.
     if let (ModelConfig::EncoderDecoder(ours), ModelConfig::EncoderDecoder(theirs)) =
         (&shape.model, &mut read.shape.model)
@@ -235,19 +246,19 @@ fn unreadable(error: Error) -> Declined {
     };
     let faults = faults.into_iter().map(|fault| fault.message);
     Declined {
-        why: faults.map(|why| format!("there {why}")).collect(),
+        differences: faults.map(|why| format!("there {why}")).collect(),
         ..Declined::default()
     }
 }
 
 /// Whether the task is text embedding: files of sentence-transformers beside config.json say so.
-fn of_vectors(shape: &HfShape) -> bool {
+fn is_text_embedding(shape: &HfShape) -> bool {
     matches!(shape.task, TaskConfig::TextEmbedding(_))
 }
 
 /// Adds the keys of an older config.json that a newly written one lacks and that do not change the forward pass, such as ids
 /// of special tokens.
-pub fn with_keys_of(mut config: Value, older: &Value) -> Value {
+pub fn with_harmless_keys_of(mut config: Value, older: &Value) -> Value {
     let empty = Map::new();
     for (key, value) in older.as_object().unwrap_or(&empty) {
         if super::harmless::is_harmless(key) && config.get(key).is_none() {

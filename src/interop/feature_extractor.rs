@@ -37,7 +37,7 @@ const IGNORED: [&str; 8] = [
 /// If the file is not a JSON object, and for every key whose value differs from the model's or from ours.
 pub fn check(dir: &Path, shape: SpeechShape) -> Result<bool> {
     match settings(dir)? {
-        Some((path, object)) => held(&path, &object, shape).map(|()| true),
+        Some((path, object)) => check_values(&path, &object, shape).map(|()| true),
         None => Ok(false),
     }
 }
@@ -63,7 +63,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
     if !path.is_file() {
         return Ok(None);
     }
-    let text = files::json::plain(files::read(path)?);
+    let text = files::json::encode_infinity(files::read(path)?);
     let found = serde_json::from_slice(&text);
     found.map(Some).map_err(|e| {
         let message = format!("is not a JSON object: {e}");
@@ -72,7 +72,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
 }
 
 /// The keys that may have only one value here, each with this value and the reason for it.
-fn wanted(shape: SpeechShape) -> [(&'static str, Value, &'static str); 7] {
+fn required_values(shape: SpeechShape) -> [(&'static str, Value, &'static str); 7] {
     let samples = shape.n_frames * HOP;
     [
         (
@@ -97,8 +97,8 @@ fn wanted(shape: SpeechShape) -> [(&'static str, Value, &'static str); 7] {
     ]
 }
 
-fn held(path: &Path, object: &Map<String, Value>, shape: SpeechShape) -> Result<()> {
-    let wanted = wanted(shape);
+fn check_values(path: &Path, object: &Map<String, Value>, shape: SpeechShape) -> Result<()> {
+    let wanted = required_values(shape);
     let mut faults: Vec<Fault> = Vec::new();
     for (key, value) in object.iter().filter(|(_, value)| !value.is_null()) {
         let known = wanted.iter().find(|(name, ..)| name == key);
@@ -149,7 +149,7 @@ pub fn write(dir: &Path, shape: SpeechShape) -> Result<Vec<String>> {
         "padding_side": "right",
         "return_attention_mask": false,
     });
-    for (key, value, _) in wanted(shape) {
+    for (key, value, _) in required_values(shape) {
         file[key] = value;
     }
     let mut text = serde_json::to_vec_pretty(&file)

@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// The largest value accepted for a count. Tables and vectors are allocated by it, so a wrong value in a small file could
 /// ask for any amount of memory. Released models stay below a sixteenth of these limits, and below a quarter of those of
 /// layers and heads.
-fn most(key: &str) -> u64 {
+fn max_count(key: &str) -> u64 {
     match key {
         "n_layer" | "n_layers" | "num_layers" | "num_hidden_layers" | "num_decoder_layers"
         | "encoder_layers" | "decoder_layers" => 10_000,
@@ -104,8 +104,8 @@ impl<'a> HfConfig<'a> {
 
     /// Quotes the HF keys that stand for our keys `ours`, in brackets to follow a fault; empty if the file has none of
     /// them.
-    pub fn said(&self, ours: &str) -> String {
-        match super::their_keys(&self.value, ours) {
+    pub fn quote_keys(&self, ours: &str) -> String {
+        match super::hf_keys(&self.value, ours) {
             said if said.is_empty() => String::new(),
             said => format!(" ({})", said.join(", ")),
         }
@@ -153,7 +153,7 @@ impl<'a> HfConfig<'a> {
     }
 
     /// Whether the weights have both tensors and these are not equal.
-    pub fn differ(&self, name: &str, other: &str) -> bool {
+    pub fn tensors_differ(&self, name: &str, other: &str) -> bool {
         self.weights.is_some_and(|weights| {
             let read = |name| weights.read(name).ok();
             let (one, other) = (read(name), read(other));
@@ -162,7 +162,7 @@ impl<'a> HfConfig<'a> {
     }
 
     /// Keys that were asked for.
-    pub fn known(&self) -> Vec<String> {
+    pub fn requested_keys(&self) -> Vec<String> {
         self.read.borrow().iter().cloned().collect()
     }
 
@@ -223,7 +223,7 @@ impl<'a> HfConfig<'a> {
     }
 
     /// Takes over the faults of a nested object; its keys that were not asked for are faults, unless they are harmless.
-    pub fn adopt(&self, nested: Self) {
+    pub fn merge_faults(&self, nested: Self) {
         for key in nested.unread() {
             if super::harmless::is_harmless(&key) {
                 continue;
@@ -262,7 +262,7 @@ impl<'a> HfConfig<'a> {
     /// Same as [`Self::count`], but `None` if absent.
     pub fn count_if_any(&self, keys: &[&str]) -> Option<usize> {
         let (key, value) = keys.iter().find_map(|k| Some((k, self.get(k)?)))?;
-        let most = most(key);
+        let most = max_count(key);
         match value.as_u64() {
             Some(n) if (1..=most).contains(&n) => return Some(n as usize),
             Some(n) if n > most => self.fault(format!(

@@ -10,10 +10,10 @@ use crate::nn::position::rotary::{
 use serde_json::Value;
 
 /// The fraction of each head that is rotated.
-const PART: &str = "partial_rotary_factor";
+const FRACTION: &str = "partial_rotary_factor";
 
 /// The context length before scaling.
-const ORIGINAL: &str = "original_max_position_embeddings";
+const ORIGINAL_CONTEXT: &str = "original_max_position_embeddings";
 
 /// A family's own key names and default values.
 #[derive(Clone, Copy, Debug)]
@@ -21,19 +21,19 @@ pub struct RotaryKeys {
     /// The key of the base outside the object.
     pub theta: &'static str,
     /// The default base.
-    pub usual_theta: f64,
+    pub default_theta: f64,
     /// The key of the rotated fraction outside the object, and its default; `None` for a family that rotates whole heads.
-    pub part: Option<(&'static str, f64)>,
+    pub fraction: Option<(&'static str, f64)>,
     /// The class's own original context length, for classes that use one when none is given outside the object.
-    pub original: Option<usize>,
+    pub original_context: Option<usize>,
 }
 
 /// The key names and defaults of most families.
 pub const WHOLE_HEADS: RotaryKeys = RotaryKeys {
     theta: "rope_theta",
-    usual_theta: 10_000.0,
-    part: None,
-    original: None,
+    default_theta: 10_000.0,
+    fraction: None,
+    original_context: None,
 };
 
 impl HfConfig<'_> {
@@ -55,21 +55,23 @@ impl HfConfig<'_> {
             );
         }
         let scaling = self.nested(given.first().unwrap_or(&"rope_parameters"));
-        let theta = self.real(keys.theta, keys.usual_theta);
-        let original = self.count_if_any(&[ORIGINAL]).or(keys.original);
+        let theta = self.real(keys.theta, keys.default_theta);
+        let original = self
+            .count_if_any(&[ORIGINAL_CONTEXT])
+            .or(keys.original_context);
         let config = RotaryConfig {
             theta: scaling.real("rope_theta", theta),
-            fraction: match keys.part {
+            fraction: match keys.fraction {
                 // With a null outside the object, the class does not use the family's default fraction.
-                Some((PART, _)) if self.is_null(PART) => scaling.real(PART, 1.0),
-                Some((key, usual)) => scaling.real(PART, self.real(key, usual)),
+                Some((FRACTION, _)) if self.is_null(FRACTION) => scaling.real(FRACTION, 1.0),
+                Some((key, usual)) => scaling.real(FRACTION, self.real(key, usual)),
                 None => 1.0,
             },
             // The class prefers the length outside the object to the one inside.
             scaling: scaling.rope_scaling(original, context),
             ..RotaryConfig::default()
         };
-        if keys.part.is_none() {
+        if keys.fraction.is_none() {
             self.require_whole_heads();
             scaling.require_whole_heads();
         }
@@ -77,7 +79,7 @@ impl HfConfig<'_> {
             let theta = config.theta;
             self.fault(format!("`{}` = {theta} must be above 0", keys.theta));
         }
-        self.adopt(scaling);
+        self.merge_faults(scaling);
         config
     }
 
@@ -94,13 +96,13 @@ impl HfConfig<'_> {
             scaling: keys.rope_scaling(None, context),
             ..RotaryConfig::default()
         };
-        self.adopt(keys);
-        self.of_one_kind(config, object)
+        self.merge_faults(keys);
+        self.for_layer_kind(config, object)
     }
 
     /// Adapts the positions of one kind of layers: their classes look for YaRN's `truncate` outside the objects of the
     /// kinds, and so always use true.
-    pub fn of_one_kind(&self, mut config: RotaryConfig, object: &str) -> RotaryConfig {
+    pub fn for_layer_kind(&self, mut config: RotaryConfig, object: &str) -> RotaryConfig {
         if let ScalingConfig::Yarn(yarn) = &mut config.scaling
             && !yarn.truncate
         {
@@ -115,7 +117,7 @@ impl HfConfig<'_> {
     /// Reports a fault for each of two names of the same rotary setting, the family's own and that of other families, whose
     /// value differs from the one that the transformers class takes. The class takes the other name's value in `rope_parameters`,
     /// else the own name's value, else the default.
-    pub fn agrees(&self, [own, other]: [&str; 2], taken: f64) {
+    pub fn require_agreement(&self, [own, other]: [&str; 2], taken: f64) {
         let nested = ["rope_scaling", "rope_parameters"].into_iter();
         let nested = nested.filter(|object| self.get(object).is_some_and(|o| !o[other].is_null()));
         let nested = nested.last();
@@ -139,19 +141,19 @@ impl HfConfig<'_> {
 
     /// Reports a fault if only a part of each head is rotated: the class rotates whole heads, or fails.
     fn require_whole_heads(&self) {
-        if let Some(part) = self.get(PART).filter(|part| part.as_f64() != Some(1.0)) {
+        if let Some(part) = self.get(FRACTION).filter(|part| part.as_f64() != Some(1.0)) {
             self.fault(format!(
-                "`{PART}` = {part} is not supported: the class of transformers rotates whole heads; it must be 1.0"
+                "`{FRACTION}` = {part} is not supported: the class of transformers rotates whole heads; it must be 1.0"
             ));
         }
     }
 
     /// YaRN's factor on cosines and sines; `None` if it is the one that follows from `factor` only.
-    fn magnitude(&self, factor: f64) -> Option<f64> {
-        let usual = sharpened(factor, 1.0);
+    fn attention_factor(&self, factor: f64) -> Option<f64> {
+        let usual = yarn_mscale(factor, 1.0);
         let derived = match ["mscale", "mscale_all_dim"].map(|key| self.real(key, 0.0)) {
             [0.0, _] | [_, 0.0] => usual,
-            [above, below] => sharpened(factor, above) / sharpened(factor, below),
+            [above, below] => yarn_mscale(factor, above) / yarn_mscale(factor, below),
         };
         let taken = self.real("attention_factor", derived);
         if taken <= 0.0 {
@@ -164,7 +166,7 @@ impl HfConfig<'_> {
     }
 
     /// The factor on all attention scores in families that, besides the rotation, scale the scores by `mscale_all_dim`.
-    pub fn sharpening(&self) -> f64 {
+    pub fn score_scale(&self) -> f64 {
         let given = ["rope_scaling", "rope_parameters"].into_iter();
         let mut given = given.filter_map(|key| self.get(key)?.as_object());
         let Some(scaling) = given.find(|object| !object.is_empty()) else {
@@ -172,7 +174,7 @@ impl HfConfig<'_> {
         };
         let number = |key: &str| scaling.get(key).and_then(Value::as_f64);
         match (number("factor"), number("mscale_all_dim")) {
-            (Some(factor), Some(all)) if all != 0.0 => sharpened(factor, all).powi(2),
+            (Some(factor), Some(all)) if all != 0.0 => yarn_mscale(factor, all).powi(2),
             _ => 1.0,
         }
     }
@@ -225,7 +227,7 @@ impl HfConfig<'_> {
             original_context,
             beta_fast: self.real("beta_fast", 32.0),
             beta_slow: self.real("beta_slow", 1.0),
-            magnitude: self.magnitude(factor),
+            magnitude: self.attention_factor(factor),
             truncate: self.flag("truncate", true),
         }
     }
@@ -233,7 +235,7 @@ impl HfConfig<'_> {
     /// Reads this object as a rope scaling; `beside` is the original context length given outside of it.
     fn rope_scaling(&self, beside: Option<usize>, context: usize) -> ScalingConfig {
         let original = || {
-            let within = self.count(&[ORIGINAL], context);
+            let within = self.count(&[ORIGINAL_CONTEXT], context);
             beside.unwrap_or(within)
         };
         let factor = self.real("factor", 1.0);
@@ -280,6 +282,6 @@ fn numbers(value: &Value) -> Option<Vec<f64>> {
 
 /// YaRN's factor on queries and keys for texts `factor` times as long: `0.1·scale·ln(factor) + 1` (Peng et al. 2024, section
 /// 3.3).
-pub fn sharpened(factor: f64, scale: f64) -> f64 {
+pub fn yarn_mscale(factor: f64, scale: f64) -> f64 {
     0.1 * scale * factor.max(1.0).ln() + 1.0
 }

@@ -11,7 +11,7 @@ use burn::tensor::{Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Largest difference of a value from its formula that rounding explains, even for tables in half precision.
-const NEAR: f32 = 2e-3;
+const CONSTANT_TOLERANCE: f32 = 2e-3;
 
 impl HfModel {
     /// Finds where each parameter of `module` lies in the folder, by the rules of `table`. No tensor is read yet, and
@@ -69,7 +69,7 @@ impl HfModel {
 
 /// The source of one of our parameters.
 #[derive(Debug)]
-struct TheirTensors {
+struct HfTensors {
     rule: Rule,
     /// The names of the rule's tensors in the files.
     names: Vec<String>,
@@ -81,7 +81,7 @@ struct TheirTensors {
 #[derive(Debug)]
 pub struct Source<'a> {
     weights: &'a Weights,
-    sources: BTreeMap<String, TheirTensors>,
+    sources: BTreeMap<String, HfTensors>,
     /// The tensors read last, with their names: a fused tensor serves three parameters in a row.
     last: Option<(Vec<String>, Vec<Array>)>,
     /// Tensors in the files that are not used by any parameter: buffers, copies, heads of other tasks.
@@ -126,7 +126,7 @@ impl Source<'_> {
 struct Plan<'a, 's> {
     model: &'a HfModel,
     shapes: &'s BTreeMap<String, Vec<usize>>,
-    sources: BTreeMap<String, TheirTensors>,
+    sources: BTreeMap<String, HfTensors>,
     used: BTreeSet<String>,
     faults: Vec<String>,
     /// Messages about missing tensors, by our parameter; reported unless another rule provides the parameter.
@@ -181,7 +181,7 @@ impl<'a, 's> Plan<'a, 's> {
             return;
         }
         for (part, path) in rule.ours.iter().enumerate() {
-            let source = TheirTensors {
+            let source = HfTensors {
                 rule: rule.clone(),
                 names: names.clone(),
                 part,
@@ -205,7 +205,7 @@ impl<'a, 's> Plan<'a, 's> {
             return Ok(());
         };
         let (found, shape) = (self.model.weights.read(name)?, &constant.shape);
-        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= NEAR;
+        let near = |(a, b): (&f32, &f32)| (a - b).abs() <= CONSTANT_TOLERANCE;
         // Compare the shape first: a table of another shape may be of any size.
         if found.shape != *shape || !found.values.iter().zip(&constant.array().values).all(near) {
             self.faults.push(format!(

@@ -7,13 +7,14 @@
 mod canonical;
 mod differences;
 pub mod export;
-mod exported;
+mod exported_tensors;
 pub mod families;
 pub mod feature_extractor;
 pub mod first_position;
 pub mod generation;
 mod harmless;
 mod hf_config;
+mod hf_keys;
 mod hf_rotary;
 pub mod image_processor;
 mod load;
@@ -26,7 +27,6 @@ pub mod sample_extractor;
 pub mod sentence_transformers;
 mod shards;
 pub mod stream;
-mod their_keys;
 mod ties;
 pub mod weights;
 
@@ -36,16 +36,16 @@ use crate::files::json;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::position::PositionConfig;
 use crate::stack::StackConfig;
-pub use differences::{other_computations, other_computations_of_layers};
+pub use differences::{computation_differences, layer_computation_differences};
 use families::{FAMILIES, Family, HfShape, REFUSED, image_heads};
 pub use hf_config::HfConfig;
+pub use hf_keys::hf_keys;
 pub use load::Source;
 pub use parameters::{Parameters, arrays, arrays_of, shapes, to_hf};
 use rename::Table;
 use sentence_transformers::Modules;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
-pub use their_keys::their_keys;
 use weights::Weights;
 
 /// An opened HF folder: the model it holds, and where its weights lie.
@@ -86,10 +86,10 @@ impl HfModel {
 /// If a file is missing or damaged, an architecture or option is not supported, or a key is unknown.
 pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     let path = dir.join("config.json");
-    let text = json::plain(crate::files::read(&path)?);
+    let text = json::encode_infinity(crate::files::read(&path)?);
     let mut value: Value = serde_json::from_slice(&text)
         .map_err(|e| Error::Invalid(vec![fault(&path, format!("is not JSON: {e}"))]))?;
-    if let Some(twice) = weights::twice(&text) {
+    if let Some(twice) = weights::duplicate_key(&text) {
         return Err(Error::Invalid(vec![fault(
             &path,
             format!("has `{twice}` twice"),
@@ -99,7 +99,7 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
     family_of(&path, &value)?;
     let modules = sentence_transformers::read(dir)?;
     if modules.is_some() {
-        to_body(&mut value);
+        without_head(&mut value);
     }
     let weights = Weights::open(dir)?;
     let mut read = read_config(&path, value, ignore, Some(&weights))?;
@@ -126,7 +126,7 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
 }
 
 /// Names the class without a head: sentence-transformers loads the body of a model, whichever class its file names.
-fn to_body(config: &mut Value) {
+fn without_head(config: &mut Value) {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     let name = match (class.strip_suffix("LMHeadModel"), class.ends_with("Model")) {
         (Some(name), _) => name,
@@ -193,7 +193,7 @@ pub fn read_config(
         .unread()
         .into_iter()
         .partition(|key| harmless::is_harmless(key));
-    let read = config.known();
+    let read = config.requested_keys();
     for key in unknown.iter().take(LISTED) {
         let near = nearest(key, read.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
@@ -278,7 +278,7 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     let Some(class) = hf.architecture() else {
         return;
     };
-    let written = family.written(shape).unwrap_or_default();
+    let written = family.config_json(shape).unwrap_or_default();
     let ours = written["architectures"][0].as_str().unwrap_or_default();
     let body = class.ends_with("Model") && !class.ends_with("LMHeadModel");
     // Classes that the family itself refuses have their own message; T5's decoder by itself has no class.
@@ -288,7 +288,7 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
     }
     if ours.is_empty() {
         // A network that can be read but not written back has no class to compare with.
-        if !families::decoder_heads::is_writer(class) {
+        if !families::decoder_heads::is_language_model(class) {
             hf.fault(format!(
                 "`architectures` = [\"{class}\"] cannot be imported with the other keys of this \"{}\"; its language model can",
                 family.model_type
@@ -309,14 +309,14 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
     if !heads.is_multiple_of(kv_heads) {
         hf.fault(format!(
             "{heads} query heads are not a multiple of {kv_heads} key-value heads{}",
-            hf.said("n_heads n_kv_heads")
+            hf.quote_keys("n_heads n_kv_heads")
         ));
     }
     let width = stack.d_model;
     if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
             "a width of {width} is not a multiple of {heads} heads{}",
-            hf.said("d_model n_heads")
+            hf.quote_keys("d_model n_heads")
         ));
         return;
     }
@@ -327,10 +327,10 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
             hf.fault(format!(
                 "rotary positions need heads of an even width and a part of at most 1; \
                  here heads are {d_head} wide and the part is {fraction}{}",
-                hf.said("d_model n_heads d_head fraction")
+                hf.quote_keys("d_model n_heads d_head fraction")
             ));
         } else {
-            let (pairs, mut faults) = (rotary.rotated(d_head) / 2, Faults::default());
+            let (pairs, mut faults) = (rotary.rotated_width(d_head) / 2, Faults::default());
             let mut at = faults.of("rope_scaling");
             rotary.scaling.pair_faults(pairs, &mut at);
             for (_, rule) in faults.found {

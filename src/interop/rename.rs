@@ -3,9 +3,9 @@
 //! A rule maps one HF tensor to one of our parameters; or to three, if HF stores queries, keys and values in one matrix.
 //! It may also map one HF tensor per expert to one of ours. A family writes its table once, for both import and export.
 
-use super::exported::Exported;
+use super::exported_tensors::Exported;
 use super::rule::Form;
-pub use super::rule::{Fused, Rule, Stored};
+pub use super::rule::{Fused, Orientation, Rule};
 use super::weights::Array;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -27,7 +27,7 @@ pub struct Table {
     /// Tensors whose values follow from the shape and which are not parameters of ours.
     pub constants: Vec<Constant>,
     /// Prefixes of paths of our parameters that a folder may lack: these keep their initial values.
-    pub drawn: Vec<&'static str>,
+    pub optional: Vec<&'static str>,
 }
 
 /// Endings of the names of tensors that are copies of the embedding table if embeddings are tied.
@@ -143,7 +143,7 @@ impl Table {
     }
 
     /// A projection to heads that HF stores as `[in, heads, d_head]`.
-    pub fn in_by_heads(&mut self, theirs: String, ours: String, shape: [usize; 3]) {
+    pub fn projection_to_heads(&mut self, theirs: String, ours: String, shape: [usize; 3]) {
         self.add(theirs, vec![ours], Form::InByHeads(shape.to_vec()));
     }
 
@@ -154,10 +154,10 @@ impl Table {
     }
 
     /// A linear layer: matrix and bias.
-    pub fn linear(&mut self, theirs: &str, ours: &str, stored: Stored) {
+    pub fn linear(&mut self, theirs: &str, ours: &str, stored: Orientation) {
         let form = match stored {
-            Stored::OutIn => Form::Same,
-            Stored::InOut => Form::Transposed,
+            Orientation::OutIn => Form::Same,
+            Orientation::InOut => Form::Transposed,
         };
         for kind in ["weight", "bias"] {
             let ours = vec![format!("{ours}.{kind}")];
@@ -205,7 +205,7 @@ impl Table {
     pub fn linears(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
         for (name, path) in pairs {
             let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
-            self.linear(&name, &path, Stored::OutIn);
+            self.linear(&name, &path, Orientation::OutIn);
         }
     }
 
@@ -271,7 +271,7 @@ impl Table {
     }
 
     /// Queries, keys and values in one matrix, and its bias; `ours` is the path of the attention.
-    pub fn fused(&mut self, theirs: &str, ours: &str, stored: Stored, fused: Fused) {
+    pub fn fused(&mut self, theirs: &str, ours: &str, stored: Orientation, fused: Fused) {
         for kind in ["weight", "bias"] {
             let ours = ["query", "key", "value"].map(|part| format!("{ours}.{part}.{kind}"));
             let form = Form::Fused(fused, stored);
@@ -315,7 +315,7 @@ impl Table {
 
     /// Whether a folder may lack the parameter with this path.
     pub fn may_lack(&self, ours: &str) -> bool {
-        let mut drawn = self.drawn.iter();
+        let mut drawn = self.optional.iter();
         drawn.any(|beginning| ours.starts_with(beginning))
     }
 
@@ -333,7 +333,7 @@ impl Table {
             .map(|(path, array)| (path, array.shape.as_slice()));
         let exported = Exported::of(self, &shapes.collect());
         let mut theirs = BTreeMap::new();
-        for made in &exported.made {
+        for made in &exported.tensors {
             let arrays = made.arrays(|path| ours.get(path).cloned());
             let named = made.names.iter();
             theirs.extend(named.map(|(name, part)| (name.to_string(), arrays[*part].clone())));

@@ -61,7 +61,7 @@ pub(super) enum Form {
     /// The same values in another shape: a patch kernel, a table with a leading dimension of 1.
     Reshaped(Vec<usize>),
     /// Queries, keys and values in one matrix, which may be transposed.
-    Fused(Fused, Stored),
+    Fused(Fused, Orientation),
     /// Our matrices stacked by rows, in each of several groups: rows of the first, then of the second, and so on.
     Stacked {
         /// Number of groups.
@@ -118,7 +118,7 @@ impl Rule {
                 if let Some(rows) = shape.first_mut() {
                     *rows = ours.iter().filter_map(|s| s.first()).sum();
                 }
-                if *stored == Stored::InOut {
+                if *stored == Orientation::InOut {
                     shape.reverse();
                 }
             }
@@ -165,9 +165,13 @@ impl Rule {
                 values: theirs.iter().flat_map(|x| &x.values).copied().collect(),
             },
             Form::Stacked { .. } => selected(&theirs[0], self.rows(part).unwrap_or_default()),
-            Form::Fused(fused, stored) => selected(&turned(&theirs[0], *stored), fused.rows(part)),
+            Form::Fused(fused, stored) => {
+                selected(&reoriented(&theirs[0], *stored), fused.rows(part))
+            }
             Form::ExpertsInOut(_) => {
-                let values = self.turns(shape).map(|at| theirs[0].values[at + part]);
+                let values = self
+                    .interleaved_indices(shape)
+                    .map(|at| theirs[0].values[at + part]);
                 Array {
                     shape: shape.to_vec(),
                     values: values.collect(),
@@ -198,12 +202,12 @@ impl Rule {
                 shape: shape.clone(),
                 values: ours[0].values.clone(),
             }],
-            Form::Fused(_, stored) => vec![turned(&self.scattered(ours), *stored)],
-            Form::Stacked { .. } => vec![self.scattered(ours)],
+            Form::Fused(_, stored) => vec![reoriented(&self.merged(ours), *stored)],
+            Form::Stacked { .. } => vec![self.merged(ours)],
             Form::ExpertsInOut(shape) => {
                 let mut values = vec![0.0; shape.iter().product()];
                 for (part, array) in ours.iter().enumerate() {
-                    let places = self.turns(&array.shape);
+                    let places = self.interleaved_indices(&array.shape);
                     for (at, x) in places.zip(&array.values) {
                         values[at + part] = *x;
                     }
@@ -230,7 +234,7 @@ impl Rule {
 
 impl Rule {
     /// The indices in a tensor of [`Form::ExpertsInOut`] of the values of our first parameter, which has this shape.
-    fn turns(&self, ours: &[usize]) -> impl Iterator<Item = usize> {
+    fn interleaved_indices(&self, ours: &[usize]) -> impl Iterator<Item = usize> {
         let (d_out, d_in) = match *ours {
             [_, d_out, d_in] => (d_out, d_in),
             _ => (ours.iter().product(), 1),
@@ -244,7 +248,7 @@ impl Rule {
     }
 
     /// Merges our matrices into HF's single matrix.
-    fn scattered(&self, ours: &[&Array]) -> Array {
+    fn merged(&self, ours: &[&Array]) -> Array {
         let mut shape = ours[0].shape.clone();
         let width: usize = shape.iter().skip(1).product();
         let mut values = vec![0.0; ours.iter().map(|array| array.values.len()).sum()];
@@ -273,10 +277,10 @@ fn selected(whole: &Array, rows: Vec<usize>) -> Array {
     Array { shape, values }
 }
 
-fn turned(x: &Array, stored: Stored) -> Array {
+fn reoriented(x: &Array, stored: Orientation) -> Array {
     match stored {
-        Stored::OutIn => x.clone(),
-        Stored::InOut => transposed(x),
+        Orientation::OutIn => x.clone(),
+        Orientation::InOut => transposed(x),
     }
 }
 
@@ -296,7 +300,7 @@ fn transposed(x: &Array) -> Array {
 
 /// Orientation in which HF stores the matrix of a linear layer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stored {
+pub enum Orientation {
     /// `[out, in]`, as in `torch.nn.Linear` and here.
     OutIn,
     /// `[in, out]`, as in GPT-2's `Conv1D`.

@@ -22,7 +22,7 @@ const TOKENIZER: &str = "tokenizer_config.json";
 const PROMPTS: &str = "config_sentence_transformers.json";
 
 /// The names of the ways of pooling, with their keys in earlier versions.
-const WAYS: [(&str, &str); 6] = [
+const POOLING_KEYS: [(&str, &str); 6] = [
     ("cls", "pooling_mode_cls_token"),
     ("mean", "pooling_mode_mean_tokens"),
     ("max", "pooling_mode_max_tokens"),
@@ -47,7 +47,7 @@ pub struct Modules {
 impl Modules {
     /// Applies the settings to the task of a model's body; returns whether the model can have a text embedding task.
     pub fn apply(&self, of: &mut HfShape) -> bool {
-        decoder_heads::to_vectors(of);
+        decoder_heads::set_text_embedding(of);
         let TaskConfig::TextEmbedding(config) = &mut of.task else {
             return false;
         };
@@ -153,7 +153,7 @@ fn pooling(dir: &Path) -> Result<Pooling> {
         }
         Some(other) => vec![other.to_string()],
         None => {
-            let on = WAYS
+            let on = POOLING_KEYS
                 .iter()
                 .filter(|(_, key)| config.get(*key) == Some(&json!(true)));
             on.map(|(name, _)| (*name).to_owned()).collect()
@@ -164,7 +164,7 @@ fn pooling(dir: &Path) -> Result<Pooling> {
         ["cls"] => Ok(Pooling::First),
         ["lasttoken"] => Ok(Pooling::Last),
         ["max"] => Ok(Pooling::Max),
-        [name] if WAYS.iter().all(|(known, _)| *known != name) => {
+        [name] if POOLING_KEYS.iter().all(|(known, _)| *known != name) => {
             let hint = suggestion(name, ["cls", "mean", "lasttoken", "max"]);
             Err(wrong(
                 &path,
@@ -215,7 +215,7 @@ pub fn write(dir: &Path, task: &TaskConfig, width: usize) -> Result<()> {
     };
     let mut settings = Map::new();
     settings.insert("word_embedding_dimension".into(), json!(width));
-    for (name, key) in WAYS {
+    for (name, key) in POOLING_KEYS {
         settings.insert(key.into(), json!(name == way));
     }
     let mut steps = vec![("", "Transformer"), (POOLING, "Pooling")];
@@ -232,11 +232,11 @@ pub fn write(dir: &Path, task: &TaskConfig, width: usize) -> Result<()> {
     });
     let folder = dir.join(POOLING);
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
-    put(&folder.join("config.json"), &Value::Object(settings))?;
-    put(&dir.join(MODULES), &steps.collect())
+    write_json(&folder.join("config.json"), &Value::Object(settings))?;
+    write_json(&dir.join(MODULES), &steps.collect())
 }
 
-fn put(path: &Path, value: &Value) -> Result<()> {
+fn write_json(path: &Path, value: &Value) -> Result<()> {
     files::write(path, format!("{value:#}\n").as_bytes())
 }
 

@@ -1,7 +1,7 @@
 //! Writes weight files in Hugging Face's format while holding only the tensors of one rule besides the model.
 
 use super::Parameters;
-use super::exported::Exported;
+use super::exported_tensors::Exported;
 use super::rename::Table;
 use super::weights::Array;
 use crate::error::{Error, Result};
@@ -25,7 +25,7 @@ pub fn write_parameters(path: &Path, table: &Table, parameters: &Parameters) -> 
         header.add(name, Dtype::I64, &[], size_of::<i64>());
     }
     let mut tensors = exported.constants.len();
-    for made in &exported.made {
+    for made in &exported.tensors {
         for (name, _) in &made.names {
             add(&mut header, name, &made.shape);
             tensors += 1;
@@ -39,7 +39,7 @@ pub fn write_parameters(path: &Path, table: &Table, parameters: &Parameters) -> 
         for _ in &exported.counts {
             file.write_all(&0_i64.to_le_bytes())?;
         }
-        for made in &exported.made {
+        for made in &exported.tensors {
             let arrays = made.arrays(|path| parameters.read(path));
             for (_, part) in &made.names {
                 write_floats(&mut file, &arrays[*part].values)?;

@@ -27,7 +27,7 @@ pub(super) fn untie(
         return Ok(None);
     }
     let table = family.rules(shape);
-    let Some(tokens) = named(&table, weights, TOKENS) else {
+    let Some(tokens) = hf_name(&table, weights, TOKENS) else {
         return Ok(None);
     };
     let mut own = Vec::new();
@@ -53,7 +53,10 @@ pub(super) fn untie(
         return Ok(None);
     }
     let names = own.join("`, `");
-    if !set_untied(&mut shape.model, own.iter().all(|name| !is_side(name))) {
+    if !set_untied(
+        &mut shape.model,
+        own.iter().all(|name| !is_side_embedding(name)),
+    ) {
         let message = format!(
             "has `{names}` with other numbers than `{tokens}`; a {} has one table of tokens for both sides here",
             family.model_type
@@ -85,7 +88,7 @@ fn is_tied(model: &ModelConfig) -> bool {
 }
 
 /// Whether this is the name of the embedding table of one side, encoder or decoder.
-fn is_side(name: &str) -> bool {
+fn is_side_embedding(name: &str) -> bool {
     name.ends_with("embed_tokens.weight")
 }
 
@@ -111,7 +114,7 @@ fn set_untied(model: &mut ModelConfig, head_alone: bool) -> bool {
 }
 
 /// The name in the weights of the tensor that holds one of our parameters.
-fn named<'w>(table: &Table, weights: &'w Weights, ours: &str) -> Option<&'w str> {
+fn hf_name<'w>(table: &Table, weights: &'w Weights, ours: &str) -> Option<&'w str> {
     let rules = table.rules.iter();
     let mut rules = rules.filter(|rule| rule.ours.len() == 1 && rule.ours[0] == ours);
     rules.find_map(|rule| weights.find(table.prefix, &rule.theirs[0]))
@@ -129,7 +132,7 @@ fn tied_names<'w>(table: &Table, weights: &'w Weights, tokens: &str) -> Vec<&'w 
 
 /// The alternative name of the head's bias, if its values differ from the bias itself.
 fn other_bias<'w>(table: &Table, weights: &'w Weights) -> Result<Option<&'w str>> {
-    let Some(bias) = named(table, weights, "head.bias") else {
+    let Some(bias) = hf_name(table, weights, "head.bias") else {
         return Ok(None);
     };
     let ignored = |name: &&str| name.ends_with("decoder.bias") && table.ignores(name);

@@ -264,7 +264,7 @@ pub(super) fn invalid(path: &Path, message: String) -> Error {
 /// # Errors
 /// If the file cannot be read, or is damaged.
 pub fn header(path: &Path) -> Result<(u64, Metadata)> {
-    crate::files::require_ordinary(path)?;
+    crate::files::require_regular(path)?;
     let mut file = File::open(path).map_err(Error::io("open", path))?;
     let length = file.metadata().map_err(Error::io("read", path))?.len();
     let mut size = [0; 8];
@@ -278,7 +278,7 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)
         .map_err(Error::io("read", path))?;
-    if let Some(twice) = twice(&bytes) {
+    if let Some(twice) = duplicate_key(&bytes) {
         return Err(damaged(&format!("its header has `{twice}` twice")));
     }
     let metadata: Metadata = serde_json::from_slice(&bytes)
@@ -294,7 +294,7 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
 }
 
 /// Finds a key that a JSON object has twice: JSON readers silently take the last one.
-pub(super) fn twice(bytes: &[u8]) -> Option<String> {
+pub(super) fn duplicate_key(bytes: &[u8]) -> Option<String> {
     // Bytes that are not a JSON object are reported by their own reader.
     let Names(mut names) = serde_json::from_slice(bytes).ok()?;
     names.sort_unstable();

@@ -10,7 +10,7 @@ use super::elementwise::{ElementwiseStep, Updated};
 #[cfg(feature = "flex")]
 use super::{
     flex,
-    optim::{all_plain, primitive},
+    optim::{all_on_flex, flex_tensor},
     profile::timed,
 };
 
@@ -102,7 +102,7 @@ impl ElementwiseStep<2> for AdoptArgs {
         grad: Tensor<D>,
         values: [Tensor<D>; 2],
     ) -> Updated<D, 2> {
-        normed_step(param, grad, values, self)
+        adopt_step(param, grad, values, self)
     }
 }
 
@@ -116,9 +116,9 @@ pub fn adaptive_step<const D: usize>(
     args: AdaptiveArgs,
 ) -> (Tensor<D>, [Tensor<D>; 2]) {
     #[cfg(feature = "flex")]
-    if all_plain([&param, &grad, &other, &m, &v]) {
-        let moved = [param, m, v].map(primitive);
-        let given = [grad, other].map(primitive);
+    if all_on_flex([&param, &grad, &other, &m, &v]) {
+        let moved = [param, m, v].map(flex_tensor);
+        let given = [grad, other].map(flex_tensor);
         let step = || flex::adaptive::adaptive_step(moved, given, args);
         let [param, m, v] = timed("optimizer", step).map(Tensor::from_primitive::<Flex>);
         return (param, [m, v]);
@@ -128,27 +128,27 @@ pub fn adaptive_step<const D: usize>(
 
 /// Takes the step of [`NormedArgs`]: `(θ, g, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ, m and v are
 /// overwritten in place if nothing else refers to them.
-pub fn normed_step<const D: usize>(
+pub fn adopt_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     [m, v]: [Tensor<D>; 2],
     args: AdoptArgs,
 ) -> (Tensor<D>, [Tensor<D>; 2]) {
     #[cfg(feature = "flex")]
-    if all_plain([&param, &grad, &m, &v]) {
-        let (moved, grad) = ([param, m, v].map(primitive), primitive(grad));
-        let step = || flex::adaptive::normed_step(moved, grad, args);
+    if all_on_flex([&param, &grad, &m, &v]) {
+        let (moved, grad) = ([param, m, v].map(flex_tensor), flex_tensor(grad));
+        let step = || flex::adaptive::adopt_step(moved, grad, args);
         let [param, m, v] = timed("optimizer", step).map(Tensor::from_primitive::<Flex>);
         return (param, [m, v]);
     }
-    composed::normed_step(param, grad, [m, v], args)
+    composed::adopt_step(param, grad, [m, v], args)
 }
 
 /// Returns `decay·mean + (1 − decay)·value`, in place if nothing else refers to the mean.
 pub fn mean_step<const D: usize>(mean: Tensor<D>, value: Tensor<D>, decay: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if all_plain([&mean, &value]) {
-        let (mean, value) = (primitive(mean), primitive(value));
+    if all_on_flex([&mean, &value]) {
+        let (mean, value) = (flex_tensor(mean), flex_tensor(value));
         let step = || flex::adaptive::mean_step(mean, value, decay);
         return Tensor::from_primitive::<Flex>(timed("optimizer", step));
     }

@@ -70,7 +70,7 @@ pub fn attention(
     assert_eq!(v.dims(), k.dims(), "values of attention");
     require_shapes(&q, &k, &relations);
     #[cfg(feature = "kernels")]
-    if has_flex_kernels(&q) || has_kernels(&q) && is_counted(&relations.bias, [&q, &k]) {
+    if has_flex_kernels(&q) || has_kernels(&q) && fits_indices(&relations.bias, [&q, &k]) {
         return fused([q, k, v], relations, options);
     }
     composed::attention(q, k, v, relations, options)
@@ -143,13 +143,13 @@ fn require_shapes(q: &Tensor<4>, k: &Tensor<4>, relations: &Positional) {
 /// Returns whether the scores fit the GPU kernel's 32-bit indices: per batch row because of dropout, or all of them
 /// with a dense bias.
 #[cfg(feature = "kernels")]
-fn is_counted(bias: &ScoreBias, [q, k]: [&Tensor<4>; 2]) -> bool {
+fn fits_indices(bias: &ScoreBias, [q, k]: [&Tensor<4>; 2]) -> bool {
     let [rows, heads, queries, _] = q.dims();
     let counted = match bias {
         ScoreBias::Dense(_) => rows,
         ScoreBias::None | ScoreBias::ByDistance(_) => 1,
     };
-    counted * heads * queries * k.dims()[2] <= super::COUNTED
+    counted * heads * queries * k.dims()[2] <= super::MAX_INDEXED
 }
 
 #[cfg(feature = "kernels")]
@@ -175,7 +175,7 @@ fn fused(inputs: [Tensor<4>; 3], relations: Positional, options: AttentionOption
             Dispatch::attention_beside_sinks(q, k, v, bias, sinks, settings)
         }
         (Some(relative), _) => {
-            let (tensors, settings) = relative.taken(settings);
+            let (tensors, settings) = relative.into_tensors(settings);
             Dispatch::relative_attention(q, k, v, bias, tensors, settings)
         }
     };

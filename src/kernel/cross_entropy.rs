@@ -14,7 +14,7 @@ use super::{
 };
 
 /// Target of a position that is not scored, as in PyTorch.
-pub const NOT_SCORED: i64 = -100;
+pub const IGNORE_INDEX: i64 = -100;
 
 /// Returns the sum over the rows of `−Σ distribution·log softmax(logits)`, shape `[1]`; both are `[N, V]`. Each row
 /// of the distribution sums to 1, or to another number if classes have weights. This is for targets that mix a few
@@ -40,9 +40,9 @@ pub fn cross_entropy_sum(
 }
 
 /// Returns the [`cross_entropy_sum`] of given logits `[N, V]` and the positions at which they are right.
-pub fn scores_loss(scores: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64) -> HeadLoss {
+pub fn logits_loss(scores: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64) -> HeadLoss {
     HeadLoss {
-        right: composed::right(&scores, targets.clone()),
+        is_correct: composed::correct_predictions(&scores, targets.clone()),
         sum: cross_entropy_sum(scores, targets, label_smoothing),
     }
 }
@@ -62,7 +62,7 @@ pub struct HeadLoss {
     /// Sum of the losses over the scored positions, `[1]`.
     pub sum: Tensor<1>,
     /// 1 for every scored position whose target has the highest logit, else 0; `[N]`, without gradient.
-    pub right: Tensor<1>,
+    pub is_correct: Tensor<1>,
 }
 
 /// Returns the [`cross_entropy_sum`] of the logits that the head gives hidden states `[N, d]` without ever holding
@@ -87,7 +87,7 @@ pub fn head_loss(
         let out = Tensor::<1>::from_dispatch(out);
         return HeadLoss {
             sum: out.clone().narrow(0, 0, 1),
-            right: out.detach().narrow(0, 1, positions),
+            is_correct: out.detach().narrow(0, 1, positions),
         };
     }
     composed::head_loss(hidden, head, targets, label_smoothing)

@@ -3,7 +3,7 @@
 //! elsewhere it is Burn's operation, which has kernels on CubeCL.
 
 #[cfg(feature = "flex")]
-use super::by_hand::{CustomGradients, Leaves, custom_op};
+use super::custom_op::{CustomGradients, Leaves, custom_op};
 #[cfg(feature = "flex")]
 use super::flex::{ctc::Row, threads};
 use super::replay;

@@ -47,7 +47,9 @@ impl<B: Backend, const N: usize, D: Derivative<B, N>> Backward<B, N> for Step<D>
 }
 
 /// Takes the first `N` gradients.
-pub(super) fn first<T, const N: usize>(all: impl IntoIterator<Item = Option<T>>) -> [Option<T>; N] {
+pub(super) fn first_gradients<T, const N: usize>(
+    all: impl IntoIterator<Item = Option<T>>,
+) -> [Option<T>; N] {
     let mut all = all.into_iter();
     std::array::from_fn(|_| all.next().flatten())
 }
@@ -62,7 +64,7 @@ pub(super) struct Linear<B: Backend> {
 impl<B: KernelOps + BackwardOps, const N: usize> Derivative<B, N> for Linear<B> {
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
         let wanted = [wanted[0], wanted[1], N > 2 && wanted[N - 1]];
-        first(B::affine_backward([self.x, self.weight], grad, wanted))
+        first_gradients(B::affine_backward([self.x, self.weight], grad, wanted))
     }
 }
 
@@ -72,7 +74,7 @@ pub(super) struct ActivatedLinear<B: Backend>(pub(super) ActivatedSaved<B>, pub(
 impl<B: BackwardOps, const N: usize> Derivative<B, N> for ActivatedLinear<B> {
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
         let wanted = [wanted[0], wanted[1], N > 2 && wanted[N - 1]];
-        first(B::activated_affine_backward(self.0, grad, self.1, wanted))
+        first_gradients(B::activated_affine_backward(self.0, grad, self.1, wanted))
     }
 }
 
@@ -105,7 +107,7 @@ pub(super) struct Norm<B: Backend> {
 
 impl<B: BackwardOps, const N: usize> Derivative<B, N> for Norm<B> {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
-        first(B::norm_backward(self.x, self.gamma, grad, self.settings).map(Some))
+        first_gradients(B::norm_backward(self.x, self.gamma, grad, self.settings).map(Some))
     }
 }
 
@@ -121,7 +123,7 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for NormOfSum<B> {
             1.0 => y.clone(),
             _ => B::float_mul_scalar(y.clone(), factor.into()),
         };
-        first([x, y, gamma, beta].map(Some))
+        first_gradients([x, y, gamma, beta].map(Some))
     }
 }
 
@@ -154,7 +156,7 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for Attention<B> {
     fn gradients(self, grad: FloatTensor<B>, wanted: [bool; N]) -> [Option<FloatTensor<B>>; N] {
         let bias = wanted.get(3).copied().unwrap_or_default();
         let d = B::attention_backward(self.0, grad, self.1, bias);
-        first([Some(d.q), Some(d.k), Some(d.v), d.bias])
+        first_gradients([Some(d.q), Some(d.k), Some(d.v), d.bias])
     }
 }
 
@@ -184,7 +186,9 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for HeadLoss<B> {
         let Self(saved) = self;
         let all = [Some(saved.hidden), Some(saved.weight), saved.bias];
         let all = all.into_iter().zip(wanted);
-        first(all.map(|(x, wanted)| x.filter(|_| wanted).map(|x| B::scaled(x, grad.clone()))))
+        first_gradients(
+            all.map(|(x, wanted)| x.filter(|_| wanted).map(|x| B::scaled(x, grad.clone()))),
+        )
     }
 }
 

@@ -49,12 +49,12 @@ impl DropKey {
         if word < self.threshold() {
             0.0
         } else {
-            self.kept()
+            self.keep_scale()
         }
     }
 
     /// Returns the factor of kept elements.
-    pub(super) fn kept(&self) -> f32 {
+    pub(super) fn keep_scale(&self) -> f32 {
         if self.p < 1.0 {
             1.0 / (1.0 - self.p as f32)
         } else {
@@ -100,15 +100,15 @@ fn group_words(stream: &Stream, group: u64) -> [u32; GROUP] {
 
 /// Applies dropout to the elements of x `[B, S, D]`.
 pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
-    fused_or(x, key, false, composed::dropout)
+    fused_or_composed(x, key, false, composed::dropout)
 }
 
 /// Drops whole rows (dimension 0) of x `[B, S, D]` (stochastic depth).
 pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
-    fused_or(x, key, true, composed::drop_path)
+    fused_or_composed(x, key, true, composed::drop_path)
 }
 
-fn fused_or(
+fn fused_or_composed(
     x: Tensor<3>,
     key: DropKey,
     rows: bool,

@@ -5,14 +5,14 @@
 use burn::tensor::{FloatDType, Tensor};
 use std::rc::Rc;
 
-use super::optim::{Decision, together};
+use super::optim::{StepDecision, batch_launches};
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::{
     cube::{
-        together::{Joint, jointly},
+        shared_launch::{SharedLaunch, launch_or_queue},
         updates::Update,
     },
-    optim::{all_on_cube, on_cube},
+    optim::{all_on_cube, cube_tensor},
 };
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use burn_cubecl::{CubeBackend, tensor::CubeTensor};
@@ -81,10 +81,10 @@ pub fn elementwise_step<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     args: A,
 ) -> Updated<D, N> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if are_on_cube(&param, &grad, &values) {
+    if inputs_on_cube(&param, &grad, &values) {
         let timed = ScheduledStep::always(args);
         let (update, moved) = update(param, grad, values, &timed, None);
-        Joint::launch(vec![update]);
+        SharedLaunch::launch(vec![update]);
         return moved;
     }
     args.apply(param, grad, values)
@@ -97,9 +97,9 @@ pub fn elementwise_step_if<A: ElementwiseStep<N>, const D: usize, const N: usize
     grad: Tensor<D>,
     values: [Tensor<D>; N],
     step: &ScheduledStep<A>,
-    decision: &Decision,
+    decision: &StepDecision,
 ) -> Updated<D, N> {
-    together(|| elementwise_step_batched(param, grad, values, step, decision))
+    batch_launches(|| elementwise_step_batched(param, grad, values, step, decision))
 }
 
 /// Like [`elementwise_step_if`], but may share its launch with others within [`together`].
@@ -108,13 +108,13 @@ pub fn elementwise_step_batched<A: ElementwiseStep<N>, const D: usize, const N: 
     grad: Tensor<D>,
     values: [Tensor<D>; N],
     step: &ScheduledStep<A>,
-    decision: &Decision,
+    decision: &StepDecision,
 ) -> Updated<D, N> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if are_on_cube(&param, &grad, &values) {
-        let decision = on_cube(decision.0.clone());
+    if inputs_on_cube(&param, &grad, &values) {
+        let decision = cube_tensor(decision.0.clone());
         let (update, moved) = update(param, grad, values, step, Some(decision));
-        jointly(update);
+        launch_or_queue(update);
         return moved;
     }
     let before = (param.clone(), values.clone());
@@ -124,15 +124,15 @@ pub fn elementwise_step_batched<A: ElementwiseStep<N>, const D: usize, const N: 
     let (old, old_values) = before;
     let mut olds = old_values.into_iter();
     let values = values.map(|new| match olds.next() {
-        Some(old) => decision.chosen(new, old),
+        Some(old) => decision.select(new, old),
         None => new,
     });
-    (decision.chosen(param, old), values)
+    (decision.select(param, old), values)
 }
 
 /// Returns whether the GPU kernels accept all of these tensors.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-fn are_on_cube<const D: usize, const N: usize>(
+fn inputs_on_cube<const D: usize, const N: usize>(
     param: &Tensor<D>,
     grad: &Tensor<D>,
     values: &[Tensor<D>; N],
@@ -149,7 +149,11 @@ fn update<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     step: &ScheduledStep<A>,
     decision: Option<CubeTensor>,
 ) -> (Update, Updated<D, N>) {
-    let (param, grad, values) = (on_cube(param), on_cube(grad), values.map(on_cube));
+    let (param, grad, values) = (
+        cube_tensor(param),
+        cube_tensor(grad),
+        values.map(cube_tensor),
+    );
     let (update, param, values) = Update::new(param, grad, values, step, decision);
     let param = Tensor::from_primitive::<CubeBackend>(param);
     (

@@ -26,7 +26,7 @@ pub struct Operand {
 impl Operand {
     /// Wraps the input `x`.
     pub fn new(x: Tensor<3>) -> Self {
-        let rounded = rounded(&x);
+        let rounded = round_operand(&x);
         Self { x, rounded }
     }
 
@@ -67,7 +67,7 @@ impl Operand {
 
 /// Returns the operand in bfloat16, outside its graph; `None` if the kernels round it themselves or nothing is
 /// rounded.
-fn rounded(x: &Tensor<3>) -> Option<Tensor<3>> {
+fn round_operand(x: &Tensor<3>) -> Option<Tensor<3>> {
     #[cfg(feature = "kernels")]
     if rounds_operands() && has_kernels(x) && is_on_cube(x) {
         return Some(x.clone().detach().cast(FloatDType::BF16));

@@ -11,20 +11,19 @@
 mod activation;
 mod adaptive;
 mod attention;
-pub mod by_hand;
 pub mod composed;
 mod convolution;
 mod cross_entropy;
 pub mod ctc;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 mod cube;
+pub mod custom_op;
 pub mod delta_rule;
 #[cfg(feature = "kernels")]
 mod derivative;
 mod descent;
 mod dropout;
 mod dynamic_tanh;
-mod earlier;
 mod elementwise;
 mod embedding;
 #[cfg(feature = "kernels")]
@@ -34,17 +33,18 @@ pub mod flex;
 pub mod generalized_delta;
 pub mod grouped;
 mod linear;
+pub mod linear_attention;
 mod norm;
 mod optim;
 mod precision;
-pub mod prefix_sums;
 pub mod profile;
-mod read;
+mod readback;
 mod recurrent;
 pub mod relative;
 pub mod replay;
 mod rotary;
 mod score_bias;
+mod segment_visibility;
 pub mod selective_scan;
 pub mod short_convolution;
 #[cfg(feature = "kernels")]
@@ -57,14 +57,14 @@ mod visibility;
 pub mod wkv;
 
 pub use activation::{Activation, activate, gated};
-pub use adaptive::{AdaptiveArgs, AdemamixArgs, AdoptArgs, adaptive_step, mean_step, normed_step};
+pub use adaptive::{AdaptiveArgs, AdemamixArgs, AdoptArgs, adaptive_step, adopt_step, mean_step};
 pub use attention::{
     AttentionOptions, Positional, QuerySelection, attention, attention_entropy, attention_weights,
 };
-pub use composed::full;
+pub use composed::to_f32;
 pub use convolution::{ConvolutionSettings, convolution};
 pub use cross_entropy::{
-    Head, HeadLoss, NOT_SCORED, cross_entropy_sum, head_loss, scores_loss, soft_cross_entropy_sum,
+    Head, HeadLoss, IGNORE_INDEX, cross_entropy_sum, head_loss, logits_loss, soft_cross_entropy_sum,
 };
 pub use descent::{DescentArgs, LionArgs, MomentumArgs};
 pub use dropout::{DropKey, drop_path, dropout};
@@ -77,16 +77,16 @@ pub use embedding::embedding;
 pub use linear::{Operand, PANEL, PANEL_MARK, add, add_dropped, linear, repacked};
 pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{
-    AdamwArgs, Decision, adamw_step, decide, mean_step_batched, mean_step_if, scale,
-    squared_distance, squares, sum_of_squares, together,
+    AdamwArgs, StepDecision, adamw_step, batch_launches, decide_step, mean_step_batched,
+    mean_step_if, scale, squared_distance, sum_of_squares, sum_of_squares_on_device,
 };
 pub use precision::{allow_tf32, allows_tf32, round_operands, rounds_operands};
-pub use read::{numbers, read, reads};
+pub use readback::{read, read_count, read_scalars};
 pub use recurrent::{Cell, Recurrence, RecurrenceSettings, Sequences, recurrent, zero_state};
 pub use relative::{DistanceRows, DistanceTable, Relative};
 pub use rotary::rotary;
-pub use score_bias::{ScoreBias, by_pair};
-pub use visibility::{Documents, Globals, Pattern, Query, SeenKeys, Span, Visibility, Window};
+pub use score_bias::{ScoreBias, diagonals_to_pairs};
+pub use visibility::{Documents, Globals, KeyPattern, Pattern, Query, Span, Visibility, Window};
 
 /// An environment variable and the values it accepts.
 pub type Switch = (&'static str, &'static [&'static str]);
@@ -127,13 +127,13 @@ pub fn is_on_host<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
 
 /// Maximum number of elements of a tensor that the GPU kernels accept: they index in 32 bits.
 #[cfg(feature = "kernels")]
-const COUNTED: usize = u32::MAX as usize;
+const MAX_INDEXED: usize = u32::MAX as usize;
 
 /// Returns whether a tensor is on a CubeCL device (without Burn's fusion) and small enough for 32-bit indices.
 #[cfg(feature = "kernels")]
 fn is_on_cube<const D: usize>(x: &burn::tensor::Tensor<D>) -> bool {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return x.shape().num_elements() <= COUNTED
+    return x.shape().num_elements() <= MAX_INDEXED
         && matches!(
             x.device().without_autodiff().as_dispatch(),
             burn::backend::DispatchDevice::Cube(_)

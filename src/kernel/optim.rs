@@ -61,9 +61,9 @@ impl ElementwiseStep<2> for AdamwArgs {
         [moment_1, moment_2]: [Tensor<D>; 2],
     ) -> Updated<D, 2> {
         #[cfg(feature = "flex")]
-        if all_plain([&param, &grad, &moment_1, &moment_2]) {
-            let moments = [primitive(moment_1), primitive(moment_2)];
-            let (param, grad) = (primitive(param), primitive(grad));
+        if all_on_flex([&param, &grad, &moment_1, &moment_2]) {
+            let moments = [flex_tensor(moment_1), flex_tensor(moment_2)];
+            let (param, grad) = (flex_tensor(param), flex_tensor(grad));
             let step = || flex::optim::adamw_step(param, grad, moments, self);
             let [param, moment_1, moment_2] =
                 timed("AdamW", step).map(Tensor::from_primitive::<Flex>);
@@ -92,18 +92,18 @@ pub fn adamw_step<const D: usize>(
 /// Returns the sum of the squares of all elements, for the global gradient norm.
 pub fn sum_of_squares<const D: usize>(x: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]
-    if all_plain([x]) {
-        let x = primitive(x.clone());
+    if all_on_flex([x]) {
+        let x = flex_tensor(x.clone());
         return timed("norm of gradients", || flex::optim::sum_of_squares(x));
     }
     composed::sum_of_squares(x.clone())
 }
 
 /// Returns the sum of the squares of all elements of one or more tensors, `[1]`, which stays on their device.
-pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
+pub fn sum_of_squares_on_device(tensors: Vec<Tensor<1>>) -> Tensor<1> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if tensors.iter().all(|x| all_on_cube([x])) {
-        let tensors = tensors.into_iter().map(on_cube);
+        let tensors = tensors.into_iter().map(cube_tensor);
         return Tensor::from_primitive::<CubeBackend>(cube::squares::sum(tensors.collect()));
     }
     let each = tensors.into_iter().map(composed::squares);
@@ -114,37 +114,41 @@ pub fn squares(tensors: Vec<Tensor<1>>) -> Tensor<1> {
 /// A decision about a step, made on its device, `[2]`: 1 if the step is taken or else 0, then the factor of its
 /// gradients.
 #[derive(Clone, Debug)]
-pub struct Decision(pub Tensor<1>);
+pub struct StepDecision(pub Tensor<1>);
 
 /// Decides whether to take a step from its loss and the sum of squares of its gradients, `[1]` each on their device.
 /// The step is taken if both are finite and `before`, the flag of the previous step (1 or 0, `[1]`), is set or
 /// absent. With a limit, the gradients are scaled down to that norm as by PyTorch's `clip_grad_norm_`, which adds
 /// 1e-6 to the norm.
-pub fn decide(
+pub fn decide_step(
     loss: Tensor<1>,
     squares: Tensor<1>,
     limit: Option<f64>,
     before: Option<Tensor<1>>,
-) -> Decision {
+) -> StepDecision {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if all_on_cube([&loss, &squares]) {
-        let (loss, squares, before) = (on_cube(loss), on_cube(squares), before.map(on_cube));
-        let decided = cube::decision::of(loss, squares, limit, before);
-        return Decision(Tensor::from_primitive::<CubeBackend>(decided));
+        let (loss, squares, before) = (
+            cube_tensor(loss),
+            cube_tensor(squares),
+            before.map(cube_tensor),
+        );
+        let decided = cube::decision::decide(loss, squares, limit, before);
+        return StepDecision(Tensor::from_primitive::<CubeBackend>(decided));
     }
-    Decision(composed::decided(loss, squares, limit, before))
+    StepDecision(composed::decide_step(loss, squares, limit, before))
 }
 
-impl Decision {
+impl StepDecision {
     /// Returns the same decision for a gradient that has already been scaled.
-    pub fn unscaled(&self) -> Self {
-        let taken = self.taken();
+    pub fn without_scale(&self) -> Self {
+        let taken = self.is_taken();
         let one = taken.ones_like();
         Self(Tensor::cat(vec![taken, one], 0))
     }
 
     /// Returns whether the step is taken, 1 or 0, `[1]`.
-    pub fn taken(&self) -> Tensor<1> {
+    pub fn is_taken(&self) -> Tensor<1> {
         self.0.clone().narrow(0, 0, 1)
     }
 
@@ -154,8 +158,8 @@ impl Decision {
     }
 
     /// Returns the new value if the step is taken, else the old one.
-    pub(super) fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
-        let taken = self.taken().reshape([1; D]);
+    pub(super) fn select<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
+        let taken = self.is_taken().reshape([1; D]);
         let taken = taken.not_equal_elem(0.0).expand(new.dims());
         old.mask_where(taken, new)
     }
@@ -165,9 +169,9 @@ impl Decision {
 /// must not be read before this returns, and all updates must be made under one decision.
 ///
 /// [`elementwise_step_among`]: super::elementwise_step_among
-pub fn together<T>(updates: impl FnOnce() -> T) -> T {
+pub fn batch_launches<T>(updates: impl FnOnce() -> T) -> T {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return cube::together::together(updates);
+    return cube::shared_launch::batch_launches(updates);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     updates()
 }
@@ -177,9 +181,9 @@ pub fn mean_step_if<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
     decay: f64,
-    decision: &Decision,
+    decision: &StepDecision,
 ) -> Tensor<D> {
-    together(|| mean_step_batched(mean, value, decay, decision))
+    batch_launches(|| mean_step_batched(mean, value, decay, decision))
 }
 
 /// Like [`moved_if`], but may share its launch with others within [`together`].
@@ -187,25 +191,25 @@ pub fn mean_step_batched<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
     decay: f64,
-    decision: &Decision,
+    decision: &StepDecision,
 ) -> Tensor<D> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     if all_on_cube([&mean, &value]) {
-        let (mean, value) = (on_cube(mean), on_cube(value));
-        let moving = cube::optim::Mean::new(mean, value, decay, on_cube(decision.0.clone()));
+        let (mean, value) = (cube_tensor(mean), cube_tensor(value));
+        let moving = cube::optim::Mean::new(mean, value, decay, cube_tensor(decision.0.clone()));
         let moved = moving.result();
-        cube::together::jointly(moving);
+        cube::shared_launch::launch_or_queue(moving);
         return Tensor::from_primitive::<CubeBackend>(moved);
     }
     let moved = mean.clone() * decay + value * (1.0 - decay);
-    decision.chosen(moved, mean)
+    decision.select(moved, mean)
 }
 
 /// Returns the sum of the squares of `x − y`, for the length of a step.
 pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
     #[cfg(feature = "flex")]
-    if all_plain([x, y]) {
-        let (x, y) = (primitive(x.clone()), primitive(y.clone()));
+    if all_on_flex([x, y]) {
+        let (x, y) = (flex_tensor(x.clone()), flex_tensor(y.clone()));
         return timed("length of steps", || flex::optim::squared_distance(x, y));
     }
     composed::squared_distance(x.clone(), y.clone())
@@ -214,8 +218,8 @@ pub fn squared_distance<const D: usize>(x: &Tensor<D>, y: &Tensor<D>) -> f64 {
 /// Returns `x·factor`, in place if nothing else refers to x; used for gradient clipping.
 pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
     #[cfg(feature = "flex")]
-    if all_plain([&x]) {
-        let x = primitive(x);
+    if all_on_flex([&x]) {
+        let x = flex_tensor(x);
         let x = timed("scaling", || flex::optim::scale(x, factor as f32));
         return Tensor::from_primitive::<Flex>(x);
     }
@@ -224,14 +228,14 @@ pub fn scale<const D: usize>(x: Tensor<D>, factor: f64) -> Tensor<D> {
 
 /// Returns whether the tensors are outside autodiff and accepted by the flex kernels.
 #[cfg(feature = "flex")]
-pub(super) fn all_plain<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
+pub(super) fn all_on_flex<const D: usize, const N: usize>(tensors: [&Tensor<D>; N]) -> bool {
     let plain = |x: &&Tensor<D>| has_flex_kernels(*x) && !x.device().is_autodiff();
     tensors.iter().all(plain)
 }
 
 /// Returns the flex primitive of a tensor for which [`all_plain`] holds.
 #[cfg(feature = "flex")]
-pub(super) fn primitive<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
+pub(super) fn flex_tensor<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
     x.try_into_primitive::<Flex>()
         .expect("the device was checked to be flex, without autodiff")
 }
@@ -247,7 +251,7 @@ pub(super) fn all_on_cube<const D: usize, const N: usize>(tensors: [&Tensor<D>; 
 
 /// Returns the CubeCL primitive of a tensor for which [`all_on_cube`] holds.
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-pub(super) fn on_cube<const D: usize>(x: Tensor<D>) -> CubeTensor {
+pub(super) fn cube_tensor<const D: usize>(x: Tensor<D>) -> CubeTensor {
     x.try_into_primitive::<CubeBackend>()
         .expect("the device was checked to be one of CubeCL, without autodiff")
 }

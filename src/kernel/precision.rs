@@ -11,16 +11,16 @@ use burn::tensor::{DType, FloatDType, Tensor};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether operands are rounded in this process. A run sets this together with its device, before its first tensor.
-static ROUNDED: AtomicBool = AtomicBool::new(false);
+static ROUND_OPERANDS: AtomicBool = AtomicBool::new(false);
 
 /// Sets whether 32-bit operands of products are rounded to bfloat16.
 pub fn round_operands(rounds: bool) {
-    ROUNDED.store(rounds, Ordering::Relaxed);
+    ROUND_OPERANDS.store(rounds, Ordering::Relaxed);
 }
 
 /// Returns whether operands of products are rounded to bfloat16.
 pub fn rounds_operands() -> bool {
-    ROUNDED.load(Ordering::Relaxed)
+    ROUND_OPERANDS.load(Ordering::Relaxed)
 }
 
 /// Whether 32-bit operands may be rounded to TF32 in this process.

@@ -12,43 +12,43 @@ use std::time::{Duration, Instant};
 /// Name of the whole backward pass; its time includes that of the kernels it runs.
 pub const BACKWARD: &str = "backward";
 
-static ON: AtomicBool = AtomicBool::new(false);
-static SPENT: Mutex<BTreeMap<&'static str, Spent>> = Mutex::new(BTreeMap::new());
+static ENABLED: AtomicBool = AtomicBool::new(false);
+static STATS: Mutex<BTreeMap<&'static str, CallStats>> = Mutex::new(BTreeMap::new());
 
 /// Calls and time of one kind of work.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Spent {
+pub struct CallStats {
     /// Number of calls.
     pub calls: u64,
     /// Total time of all calls.
     pub time: Duration,
 }
 
-fn spent() -> MutexGuard<'static, BTreeMap<&'static str, Spent>> {
-    SPENT.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock_stats() -> MutexGuard<'static, BTreeMap<&'static str, CallStats>> {
+    STATS.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Discards earlier records and starts recording, for the whole process.
 pub fn start() {
-    spent().clear();
-    ON.store(true, Ordering::Relaxed);
+    lock_stats().clear();
+    ENABLED.store(true, Ordering::Relaxed);
 }
 
 /// Stops recording and returns the records by name.
-pub fn stop() -> BTreeMap<&'static str, Spent> {
-    ON.store(false, Ordering::Relaxed);
-    std::mem::take(&mut *spent())
+pub fn stop() -> BTreeMap<&'static str, CallStats> {
+    ENABLED.store(false, Ordering::Relaxed);
+    std::mem::take(&mut *lock_stats())
 }
 
 /// Runs `work` and counts its time under this name.
 pub fn timed<T>(name: &'static str, work: impl FnOnce() -> T) -> T {
-    if !ON.load(Ordering::Relaxed) {
+    if !ENABLED.load(Ordering::Relaxed) {
         return work();
     }
     let began = Instant::now();
     let done = work();
     let time = began.elapsed();
-    let mut spent = spent();
+    let mut spent = lock_stats();
     let entry = spent.entry(name).or_default();
     entry.calls += 1;
     entry.time += time;

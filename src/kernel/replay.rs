@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The values of a step that depend on its number.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Tick {
+pub struct StepValues {
     /// Number of steps before this one.
     pub step: u64,
     /// Learning rate given by the schedule.
@@ -59,7 +59,7 @@ pub fn fixed_integers<const D: usize>(
     device: &Device,
 ) -> Option<Tensor<D, Int>> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return cube::noted::integers(data, device);
+    return cube::step_inputs::integers(data, device);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     {
         let _ = (data, device);
@@ -70,7 +70,7 @@ pub fn fixed_integers<const D: usize>(
 /// Uploads host floats to the device, as [`integers`] does.
 pub fn floats<const D: usize>(data: TensorData, device: &Device) -> Tensor<D> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if let Some(fixed) = cube::noted::floats(&data, device) {
+    if let Some(fixed) = cube::step_inputs::floats(&data, device) {
         return fixed;
     }
     Tensor::from_data(data, device)
@@ -83,7 +83,7 @@ pub fn flags<const D: usize>(
     device: &Device,
 ) -> Tensor<D, Bool> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    if cube::noted::is_present() {
+    if cube::step_inputs::is_preparing() {
         let numbers: Vec<i32> = flags.iter().map(|flag| i32::from(*flag)).collect();
         return integers::<D>(TensorData::new(numbers, dims), device).equal_elem(1);
     }
@@ -99,7 +99,7 @@ pub fn refuse_random_draws() {
 /// Reports why the present step cannot be replayed.
 pub fn refuse(reason: &str) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    cube::noted::refuse(reason);
+    cube::step_inputs::refuse(reason);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     let _ = reason;
 }
@@ -107,7 +107,7 @@ pub fn refuse(reason: &str) {
 /// Registers a counter that replays of the present step must advance.
 pub fn register_counter(counter: &Counter) {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    cube::noted::counted(counter);
+    cube::step_inputs::register_counter(counter);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     let _ = counter;
 }
@@ -123,7 +123,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
 /// Returns the id of the buffer a tensor is in; `None` if it is not on a GPU.
 pub fn buffer_id<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-    return cube::replay::place(x);
+    return cube::replay::buffer_id(x);
     #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
     {
         let _ = x;
@@ -151,17 +151,17 @@ impl Replay {
     }
 
     /// Returns whether the next step only notes what differs from step to step, before its buffers are fixed.
-    pub fn notes(&self) -> bool {
+    pub fn is_first_pass(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        return self.inner.notes();
+        return self.inner.is_first_pass();
         #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
         false
     }
 
     /// Returns whether a recording exists.
-    pub fn is_ready(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        return self.inner.is_ready();
+        return self.inner.is_recorded();
         #[cfg(not(all(feature = "gpu", not(feature = "fusion"))))]
         false
     }
@@ -172,7 +172,7 @@ impl Replay {
     /// If the step cannot be replayed. If it fails while being recorded, the weights are lost with the recording.
     pub fn step<T>(
         &mut self,
-        tick: Tick,
+        tick: StepValues,
         inputs: Vec<TensorData>,
         work: impl FnOnce() -> T,
     ) -> Result<Option<T>> {

@@ -76,7 +76,7 @@ impl ScoreBias {
                 let [heads, distances] = bias.dims();
                 let rows = bias.clone().reshape([1, heads, 1, distances]);
                 let rows = rows.expand([1, heads, span.queries, distances]);
-                Some(by_pair(rows, span))
+                Some(diagonals_to_pairs(rows, span))
             }
             Self::Dense(bias) => Some(bias.clone()),
         }
@@ -85,7 +85,7 @@ impl ScoreBias {
 
 /// Converts numbers by query and distance `[B, H, Q, Q + K − 1]` to numbers by query and key `[B, H, Q, K]`: the
 /// relative shift of Dai et al. 2019 (Transformer-XL, appendix B).
-pub fn by_pair(x: Tensor<4>, span: Span) -> Tensor<4> {
+pub fn diagonals_to_pairs(x: Tensor<4>, span: Span) -> Tensor<4> {
     let Span { queries, keys, .. } = span;
     let [batch, heads, _, distances] = x.dims();
     assert_eq!(distances, span.distances(), "a number for each distance");
@@ -101,7 +101,7 @@ pub fn by_pair(x: Tensor<4>, span: Span) -> Tensor<4> {
 
 /// Converts numbers by query and key `[B, H, Q, K]` to numbers by query and distance `[B, H, Q, Q + K − 1]`, with
 /// zeros for distances without a key: the inverse of [`by_pair`].
-pub fn by_distance(x: Tensor<4>, span: Span) -> Tensor<4> {
+pub fn pairs_to_diagonals(x: Tensor<4>, span: Span) -> Tensor<4> {
     let Span { queries, keys, .. } = span;
     let [batch, heads, _, _] = x.dims();
     let zeros = |dims: [usize; 4]| Tensor::<4>::zeros(dims, &x.device());

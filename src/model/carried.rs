@@ -21,7 +21,7 @@ impl ModelConfig {
         };
         let blocks = match self.transformer() {
             Some(model) => model.blocks().map(|b| b.state_widths(d_model)).collect(),
-            None => self.cells().map(of_cells).unwrap_or_default(),
+            None => self.recurrent_config().map(of_cells).unwrap_or_default(),
         };
         CarriedWidths { d_model, blocks }
     }

@@ -11,7 +11,7 @@ pub use super::decoder_pass::DecoderInput;
 use super::retrieval::NeighbourEncoder;
 use crate::nn::Kind;
 use crate::nn::position::Position;
-use crate::nn::role::{Declares, Place, Roles, Side};
+use crate::nn::role::{Declaration, Place, Roles, StackSide};
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::Stack;
 use burn::module::Module;
@@ -39,10 +39,10 @@ pub(super) const USES: &[Use] = &[
 pub const ROLES: Roles = Roles::new(
     "Decoder",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("position", Declares::Stands(Place::Position)),
-        ("head", Declares::Stands(Place::TokenHead)),
-        ("retrieval", Declares::In(Side::Reads)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("position", Declaration::Place(Place::Position)),
+        ("head", Declaration::Place(Place::TokenHead)),
+        ("retrieval", Declaration::Side(StackSide::Encoder)),
     ],
 );
 

@@ -8,7 +8,7 @@ use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Span, TokenPositions};
 use crate::nn::state::StateUse;
-use crate::stack::retrieved::Retrieved;
+use crate::stack::retrieved::RetrievedContext;
 use crate::stack::{BeforeBlock, Memory, ModelState, StackContext};
 use burn::tensor::{Int, Tensor};
 
@@ -48,11 +48,12 @@ impl LanguageModel for Decoder {
     }
 
     fn has_bounded_state(&self) -> bool {
-        self.stack.reads_on()
+        self.stack.has_bounded_state()
     }
 
     fn cache_is_stale_after(&self, seen: usize) -> bool {
-        self.position.scheme().rotation_changes_after(seen) || self.stack.rerotates_earlier(seen)
+        self.position.scheme().rotation_changes_after(seen)
+            || self.stack.rotation_changes_after(seen)
     }
 
     fn forward(
@@ -102,13 +103,13 @@ impl Decoder {
         let x = pass.dropout(x, "embedding", self.dropout);
         let texts = self.retrieval.as_ref().zip(input.neighbours.as_ref());
         let encoding =
-            texts.map(|(encoder, texts)| (encoder.of(&self.embedding, &self.position), texts));
+            texts.map(|(encoder, texts)| (encoder.bind(&self.embedding, &self.position), texts));
         let retrieved = encoding.as_ref().map(|(encoding, texts)| {
             let chunks = state
                 .as_mut()
                 .map(|state| std::mem::take(&mut state.chunks));
-            let turned = encoding.turned(texts);
-            Retrieved::new(texts, encoding, offset, turned, chunks.unwrap_or_default())
+            let turned = encoding.rotations(texts);
+            RetrievedContext::new(texts, encoding, offset, turned, chunks.unwrap_or_default())
         });
         let (layers, chunks) = match state {
             Some(state) => {
@@ -119,17 +120,17 @@ impl Decoder {
         };
         let context = StackContext {
             position: &self.position,
-            places: &places,
+            token_positions: &places,
             span,
             visible: &input.visible,
             memory: retrieved.as_ref().map(Memory::Neighbours),
-            between,
+            before_blocks: between,
             state: layers,
             pass,
         };
         let x = self.stack.forward(x, context);
         if let (Some(kept), Some(retrieved)) = (chunks, retrieved) {
-            *kept = retrieved.into_kept();
+            *kept = retrieved.into_state();
         }
         x
     }

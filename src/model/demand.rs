@@ -2,7 +2,7 @@
 //! and knows no task.
 
 use super::generator::GeneratorShape;
-use super::vision::{HiddenPatches, LocalViews};
+use super::vision::{LocalViews, PatchMasking};
 use super::{
     ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech,
     speech_encoder, swin, two_towers, vision, vision_language,
@@ -74,13 +74,13 @@ impl Use {
 
 /// The pooled vector of a whole text that a task reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WholeText {
+pub enum PooledText {
     /// No pooled vector is read.
-    NotRead,
+    Unused,
     /// The network's own pooled vector.
-    Own,
+    NetworkDefault,
     /// The network's pooled vector of the first position.
-    First,
+    FirstPosition,
 }
 
 /// The demand of a task and its data on a network. The docs of its fields name the keys of other tables that a fault may cite.
@@ -89,31 +89,31 @@ pub struct Demand {
     /// The use of the network.
     pub used_for: Use,
     /// The pooled vector of a whole text: `task.pooling`.
-    pub whole_text: WholeText,
+    pub pooled_text: PooledText,
     /// Whether a text has two segments with separate segment vectors: `task.pairs`.
     pub segments: bool,
     /// Whether a query stream goes through the blocks beside the text's stream: `task.kind`.
-    pub two_streams: bool,
+    pub has_query_stream: bool,
     /// Whether hidden states of layers before the last are read: `task.intermediate_layers`.
     pub inner_layers: bool,
     /// Whether every position of a source sees the whole source: `task.bidirectional_source`.
-    pub whole_source: bool,
+    pub bidirectional_source: bool,
     /// Whether labels are smoothed: `task.label_smoothing`.
-    pub smooths: bool,
+    pub smooths_labels: bool,
     /// Whether a learned bias is added to the image-text scores: `task.loss`.
-    pub biased_scores: bool,
+    pub has_score_bias: bool,
     /// Whether sources have a separate vocabulary: `data.separate_vocabularies`.
     pub two_vocabularies: bool,
     /// The generator trained beside the network: `task.generator`.
     pub generator: Option<GeneratorShape>,
     /// The masked patches of images: `task.mask_ratio`.
-    pub hidden_patches: Option<HiddenPatches>,
+    pub masked_patches: Option<PatchMasking>,
     /// The local views of images: `task.views`.
     pub local_views: Option<LocalViews>,
     /// Number of tokens of the longest input, if known.
     pub context: Option<usize>,
     /// Number of tokens of the longest text that is generated for an input, if known; otherwise as long as the input.
-    pub written: Option<usize>,
+    pub max_generated: Option<usize>,
     /// Channels, height and width of images, if known.
     pub image: Option<[usize; 3]>,
     /// Mel bands and frames of audio clips, if known.
@@ -122,22 +122,22 @@ pub struct Demand {
 
 impl Demand {
     /// Builds the plain demand of a use.
-    pub fn of(used_for: Use) -> Self {
+    pub fn plain(used_for: Use) -> Self {
         Self {
             used_for,
-            whole_text: WholeText::NotRead,
+            pooled_text: PooledText::Unused,
             segments: false,
-            two_streams: false,
+            has_query_stream: false,
             inner_layers: false,
-            whole_source: false,
-            smooths: false,
-            biased_scores: false,
+            bidirectional_source: false,
+            smooths_labels: false,
+            has_score_bias: false,
             two_vocabularies: false,
             generator: None,
-            hidden_patches: None,
+            masked_patches: None,
             local_views: None,
             context: None,
-            written: None,
+            max_generated: None,
             image: None,
             speech: None,
         }
@@ -161,7 +161,7 @@ const USES: &[(Kind, &[Use])] = &[
 ];
 
 /// Returns the model kinds that serve a use.
-pub fn serving(used_for: Use) -> Vec<&'static str> {
+pub fn kinds_serving(used_for: Use) -> Vec<&'static str> {
     let serve = USES.iter().filter(|(_, uses)| uses.contains(&used_for));
     serve.map(|(kind, _)| kind.kind).collect()
 }
@@ -180,21 +180,24 @@ impl ModelConfig {
     }
 
     /// Splits a demand on the whole model into the demands on its image and text networks; `None` for a single network.
-    pub fn demands(&self, demand: &Demand) -> Option<[Demand; 2]> {
+    pub fn split_demand(&self, demand: &Demand) -> Option<[Demand; 2]> {
         self.facts().parts().map(|parts| (parts.demands)(demand))
     }
 
     /// Returns the patch grid of images of `[channels, height, width]`; `None` if the model reads no patches.
     pub fn grid(&self, image: Option<[usize; 3]>) -> Option<Grid> {
         let [_, height, width] = image?;
-        self.facts().of_images()?.grid(height, width)
+        self.facts().image_facts()?.grid(height, width)
     }
 
     /// Returns the reason why images of `[channels, height, width]` cannot be read, if there is one, with the config table at
     /// fault.
-    pub fn misfit(&self, image: Option<[usize; 3]>) -> Option<String> {
+    pub fn image_size_fault(&self, image: Option<[usize; 3]>) -> Option<String> {
         let [_, height, width] = image?;
-        let (table, rule) = self.facts().of_images()?.misfit(height, width)?;
+        let (table, rule) = self
+            .facts()
+            .image_facts()?
+            .image_size_fault(height, width)?;
         let network = match self.parts() {
             Some([(part, _), _]) => format!("model.{part}"),
             None => "model".to_owned(),
@@ -203,16 +206,16 @@ impl ModelConfig {
             "" => network,
             table => format!("{network}.{table}"),
         };
-        Some(faults::about(&table, &rule))
+        Some(faults::prefix_with_table(&table, &rule))
     }
 
     /// Returns the reason why the model cannot hold a vocabulary of this size, if there is one.
-    pub fn vocabulary_misfit(&self, vocab: usize) -> Option<String> {
+    pub fn vocabulary_fault(&self, vocab: usize) -> Option<String> {
         self.facts().vocabulary()?.size_fault(vocab)
     }
 
     /// Multiplications of one position's logits over the vocabulary.
-    pub fn scored_products(&self, vocab: usize) -> f64 {
+    pub fn logit_products(&self, vocab: usize) -> f64 {
         let full = VocabularyConfig::default();
         let vocabulary = self.facts().vocabulary().unwrap_or(&full);
         vocabulary.scored_products(vocab, self.d_output())
@@ -220,8 +223,10 @@ impl ModelConfig {
 
     /// Returns the model without the parts that are not read under a demand.
     #[must_use]
-    pub fn under(&self, demand: &Demand) -> Self {
-        self.facts().under(demand).unwrap_or_else(|| self.clone())
+    pub fn restricted_to(&self, demand: &Demand) -> Self {
+        self.facts()
+            .restricted_to(demand)
+            .unwrap_or_else(|| self.clone())
     }
 
     /// Multiplications of a forward pass over one example of this shape (a text, a pair or an image of maximum length) under a
@@ -260,7 +265,7 @@ impl ModelConfig {
     /// Name of its learned pooling of images, if it has one. The pooling's parameters learn only if the pooled vector is read.
     pub fn learned_pooling(&self) -> Option<&'static str> {
         match self {
-            Self::Vision(c) => c.pooling.learned(),
+            Self::Vision(c) => c.pooling.learned_name(),
             _ => None,
         }
     }
@@ -274,7 +279,7 @@ impl ModelConfig {
     }
 
     /// Returns the network that can read a subset of an image's patches, or images of two sizes; `None` for other kinds.
-    pub fn of_patches(&self) -> Option<&VisionConfig> {
+    pub fn patch_network(&self) -> Option<&VisionConfig> {
         match self {
             Self::Vision(c) => Some(c),
             _ => None,

@@ -8,7 +8,7 @@ mod config;
 mod facts;
 pub mod pooler;
 
-use super::ModelInputs;
+use super::BuildContext;
 use crate::kernel::{Globals, Visibility};
 use crate::nn::embed::{Embedding, segment_vectors};
 use crate::nn::feed_forward::Activation;
@@ -16,8 +16,8 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{ActsOn, FROM_THE_FIRST, Position, PositionShape, TokenPositions};
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::position::{ActsOn, FROM_START, Position, PositionShape, TokenPositions};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use crate::stack::{Stack, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor};
@@ -27,14 +27,20 @@ use pooler::{PoolerInput, TokenTransform};
 
 impl EncoderConfig {
     /// Builds the network; its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> Encoder {
+    pub fn init(&self, inputs: &BuildContext) -> Encoder {
         let (config, depth) = (&self.stack, self.depth());
         let (d, width, blocks) = (config.d_model, self.d_embedding(), depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
+        let init = Init::new(
+            inputs.device,
+            inputs.seed,
+            config.init_settings(),
+            2 * blocks,
+            beta,
+        );
         let position = PositionShape {
             // Position vectors added to the embeddings have the embeddings' width; positions inside blocks have the blocks'.
-            d_model: match config.position.facts().acts() {
+            d_model: match config.position.facts().acts_on() {
                 ActsOn::Embeddings => width,
                 ActsOn::Layers | ActsOn::Heads(_) => d,
             },
@@ -53,21 +59,22 @@ impl EncoderConfig {
         };
         let vocab = inputs.shape.vocab_size;
         Encoder {
-            embedding: Embedding::new(vocab, width, scale, None, &init.of("embedding")),
-            segments: (self.segments > 0).then(|| init.of("segments").table(self.segments, width)),
-            position: config.position.init(&position, &init.of("position")),
+            embedding: Embedding::new(vocab, width, scale, None, &init.part("embedding")),
+            segments: (self.segments > 0)
+                .then(|| init.part("segments").table(self.segments, width)),
+            position: config.position.init(&position, &init.part("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(width, &init)),
             projection: self.d_embedding.map(|width| {
-                Linear::new(width, d, true, MatrixRole::Inner, &init.of("projection"))
+                Linear::new(width, d, true, MatrixRole::Inner, &init.part("projection"))
             }),
-            stack: Stack::new(&shape, &init.of("stack")),
+            stack: Stack::new(&shape, &init.part("stack")),
             pooler: self.pooler.then(|| {
                 Linear::new(
                     config.d_output(),
                     d,
                     self.pooler_bias,
                     MatrixRole::Inner,
-                    &init.of("pooler"),
+                    &init.part("pooler"),
                 )
             }),
             pooler_activation: self.pooler_activation,
@@ -75,7 +82,7 @@ impl EncoderConfig {
             pooler_input: self.pooler_input,
             token_transform: self
                 .token_transform
-                .then(|| TokenTransform::new(self, &init.of("token_transform"))),
+                .then(|| TokenTransform::new(self, &init.part("token_transform"))),
             dropout: config.dropouts().embedding,
             dropout_after_projection: self.dropout_after_projection,
         }
@@ -86,15 +93,15 @@ impl EncoderConfig {
 pub const ROLES: Roles = Roles::new(
     "Encoder",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("position", Declares::Stands(Place::Position)),
-        ("embedding_norm", Declares::Stands(Place::Input)),
-        ("projection", Declares::Stands(Place::Input)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("position", Declaration::Place(Place::Position)),
+        ("embedding_norm", Declaration::Place(Place::Input)),
+        ("projection", Declaration::Place(Place::Input)),
         ("segments", TABLE),
-        ("segments", Declares::Stands(Place::Input)),
-        ("pooler", Declares::Stands(Place::Head)),
-        ("pooler_norm", Declares::Stands(Place::Head)),
-        ("token_transform", Declares::Stands(Place::Head)),
+        ("segments", Declaration::Place(Place::Input)),
+        ("pooler", Declaration::Place(Place::Head)),
+        ("pooler_norm", Declaration::Place(Place::Head)),
+        ("token_transform", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -146,21 +153,21 @@ pub struct MasksAndPositions {
     /// Which tokens see each other.
     pub visible: Visibility,
     /// Position and segment ids of the tokens.
-    pub places: TokenPositions,
+    pub positions: TokenPositions,
 }
 
 impl EncoderInput {
     /// Returns the masks and positions of the input.
-    pub fn seen(&self) -> MasksAndPositions {
+    pub fn masks_and_positions(&self) -> MasksAndPositions {
         let lengths = self.lengths.as_deref();
         MasksAndPositions {
             visible: Visibility {
                 globals: self.globals.clone(),
-                ..lengths.map(Visibility::of_lengths).unwrap_or_default()
+                ..lengths.map(Visibility::from_lengths).unwrap_or_default()
             },
-            places: TokenPositions {
+            positions: TokenPositions {
                 segments: self.segments.clone(),
-                ..FROM_THE_FIRST.clone()
+                ..FROM_START.clone()
             },
         }
     }
@@ -180,22 +187,22 @@ impl Encoder {
 
     /// Computes hidden states `[batch, seq, d_model]` after the last norm.
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
-        let seen = input.seen();
-        let x = self.embedded(input, pass);
-        self.through(x, &seen, pass)
+        let seen = input.masks_and_positions();
+        let x = self.embed(input, pass);
+        self.run_blocks(x, &seen, pass)
     }
 
     /// Computes the embeddings: the sum of token, segment and position vectors, `[batch, seq, d_embedding]`, normalised if so
     /// configured.
-    pub fn embedded(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+    pub fn embed(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let x = self.embedding.forward(input.ids.clone());
-        self.placed(x, input, pass)
+        self.embed_token_vectors(x, input, pass)
     }
 
     /// Computes [`Self::embedded`] from the given token vectors `x`.
-    pub fn placed(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
+    pub fn embed_token_vectors(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
-        let x = self.position.embed(x, &FROM_THE_FIRST, pass);
+        let x = self.position.embed(x, &FROM_START, pass);
         let x = match &self.segments {
             Some(table) => x + segment_vectors(table.val(), input.segments, batch, seq),
             None => x,

@@ -5,17 +5,17 @@
 
 mod facts;
 
-use super::side::{self, Side, Sides};
+use super::side::{self, Side, SidesBuilder};
 pub use super::source::Source;
 use super::source::visible;
-use super::{GlobalTokens, MarkedTexts, ModelInputs, Use, replaced};
+use super::{BuildContext, GlobalTokens, TextBatchLayout, Use, keys_replaced_by_groups};
 use crate::kernel::Globals;
 use crate::model::heads::VocabularyHead;
 use crate::nn::Kind;
 use crate::nn::attention::{AttentionConfig, Visibility};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Declares, Place, Roles, Side as NetworkSide};
+use crate::nn::role::{BIAS, Declaration, Place, Roles, StackSide as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use crate::one_table::one_table;
@@ -61,7 +61,7 @@ pub struct EncoderDecoderConfig {
     pub cross: Option<AttentionConfig>,
     /// Length of the longest target, if it is shorter than the longest source (LED): the rows of the decoder's table of
     /// learned positions, including unused rows before the first position.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_max_len: Option<usize>,
     /// How tokens are embedded and scored.
@@ -102,7 +102,7 @@ impl Default for EncoderDecoderConfig {
     }
 }
 
-one_table!(EncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
+one_table!(EncoderDecoderConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[
     &c.encoder_layers,
     &c.decoder_layers
 ]));
@@ -110,13 +110,13 @@ one_table!(EncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 impl EncoderDecoderConfig {
     /// The depth of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
-        side::reads(self.n_encoder_layers, &self.encoder_layers)
+        side::encoder_depth(self.n_encoder_layers, &self.encoder_layers)
     }
 
     /// The depth of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
         let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
-        side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
+        side::decoder_depth(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
     /// Multiplications of a forward pass over a source and a target of these lengths.
@@ -130,9 +130,9 @@ impl EncoderDecoderConfig {
     }
 
     /// Builds the network; its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> EncoderDecoder {
+    pub fn init(&self, inputs: &BuildContext) -> EncoderDecoder {
         let config = &self.stack;
-        let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
+        let model = Init::new(inputs.device, inputs.seed, config.init_settings(), 1, 1.0);
         let (shape, d) = (inputs.shape, config.d_model);
         let root = (d as f64).sqrt();
         let scale = if self.embedding_scale { root } else { 1.0 };
@@ -146,10 +146,10 @@ impl EncoderDecoderConfig {
         };
         let full = VocabularyConfig::default();
         let embedding = |name: &str, config: &VocabularyConfig, vocab: usize| {
-            config.embedding(&tables(vocab), &model.of(name))
+            config.embedding(&tables(vocab), &model.part(name))
         };
         let source_vocab = shape.source_vocab_size.unwrap_or(shape.vocab_size);
-        let sides = Sides {
+        let sides = SidesBuilder {
             stack: config,
             encoder: self.encoder_depth(),
             decoder: self.decoder_depth(),
@@ -162,10 +162,10 @@ impl EncoderDecoderConfig {
             encoder: sides.encoder(&config.position, shape.context, &model),
             decoder: sides.decoder(&self.target_position(), shape.context, &model),
             head_bias: (self.tie_embeddings && self.head_bias && self.vocabulary.is_full())
-                .then(|| model.of("head").vector(shape.vocab_size, 0.0)),
+                .then(|| model.part("head").vector(shape.vocab_size, 0.0)),
             head: self
                 .vocabulary
-                .head(&tables(shape.vocab_size), &model.of("head")),
+                .head(&tables(shape.vocab_size), &model.part("head")),
             dropout: config.dropouts().embedding,
             globals: GlobalTokens::None,
             head_factor: match self.head_scale {
@@ -180,12 +180,12 @@ impl EncoderDecoderConfig {
 pub const ROLES: Roles = Roles::new(
     "EncoderDecoder",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("source_embedding", Declares::Stands(Place::SourceTokens)),
-        ("head", Declares::Stands(Place::TokenHead)),
-        ("encoder", Declares::In(NetworkSide::Reads)),
-        ("decoder", Declares::In(NetworkSide::Writes)),
-        ("head_bias", Declares::Stands(Place::TokenHead)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("source_embedding", Declaration::Place(Place::SourceTokens)),
+        ("head", Declaration::Place(Place::TokenHead)),
+        ("encoder", Declaration::Side(NetworkSide::Encoder)),
+        ("decoder", Declaration::Side(NetworkSide::Decoder)),
+        ("head_bias", Declaration::Place(Place::TokenHead)),
         ("head_bias", BIAS),
     ],
 );
@@ -225,13 +225,13 @@ impl EncoderDecoder {
 
     /// Encodes source ids `[batch, source]` whose rows have these lengths.
     pub fn encode(&self, ids: Tensor<2, Int>, lengths: Option<Vec<usize>>, pass: &Pass) -> Source {
-        let texts = MarkedTexts::of_sources(ids.dims(), lengths.as_deref());
-        let globals = self.globals.of(&texts);
-        self.encode_marked(ids, lengths, globals, pass)
+        let texts = TextBatchLayout::single_segment(ids.dims(), lengths.as_deref());
+        let globals = self.globals.positions_in(&texts);
+        self.encode_with_globals(ids, lengths, globals, pass)
     }
 
     /// Encodes source ids with the given global tokens.
-    pub fn encode_marked(
+    pub fn encode_with_globals(
         &self,
         ids: Tensor<2, Int>,
         lengths: Option<Vec<usize>>,
@@ -244,7 +244,7 @@ impl EncoderDecoder {
             ..visible(lengths.as_deref())
         };
         let x = embedding.forward(ids);
-        let states = pass.within("encoder", || {
+        let states = pass.in_network("encoder", || {
             self.encoder
                 .forward(x, self.dropout, &visible, None, None, pass)
         });

@@ -3,36 +3,36 @@
 use super::encoder::{Encoder, MasksAndPositions};
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
-use crate::stack::streams::Streams;
+use crate::stack::streams::TwoStreamContext;
 use crate::stack::{ModelState, StackContext};
 use burn::tensor::Tensor;
 
 impl Encoder {
     /// Computes hidden states `[batch, seq, d_model]` from the embedded tokens `x`; `seen` says which tokens see each other.
-    pub fn through(&self, x: Tensor<3>, seen: &MasksAndPositions, pass: &Pass) -> Tensor<3> {
-        let x = self.projected(x, pass);
-        let context = self.context(x.dims()[1], seen, pass);
+    pub fn run_blocks(&self, x: Tensor<3>, seen: &MasksAndPositions, pass: &Pass) -> Tensor<3> {
+        let x = self.project_input(x, pass);
+        let context = self.stack_context(x.dims()[1], seen, pass);
         self.stack.forward(x, context)
     }
 
     /// Computes hidden states `[batch, seq, d_model]` of a query stream that starts as `queries`. Queries see only the token
     /// stream, which starts as `x` and whose tokens see each other as `seen` says. With a state, both streams read the remembered
     /// segments.
-    pub fn queried(
+    pub fn run_query_stream(
         &self,
         [x, queries]: [Tensor<3>; 2],
         seen: &MasksAndPositions,
-        streams: &Streams,
+        streams: &TwoStreamContext,
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let x = self.projected(x, pass);
-        let queries = pass.within("queries", || self.projected(queries, pass));
+        let x = self.project_input(x, pass);
+        let queries = pass.in_network("queries", || self.project_input(queries, pass));
         let context = StackContext {
             state: state.map(|state| &mut state.layers[..]),
-            ..self.context(x.dims()[1], seen, pass)
+            ..self.stack_context(x.dims()[1], seen, pass)
         };
-        self.stack.streams([x, queries], context, streams)
+        self.stack.run_two_streams([x, queries], context, streams)
     }
 
     /// Whether its attention sees the tokens that a task marks as global.
@@ -41,7 +41,7 @@ impl Encoder {
     }
 
     /// Returns the first block's input, `[batch, seq, d_model]`: the embeddings, projected onto the stack's width.
-    pub(super) fn projected(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+    pub(super) fn project_input(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = match &self.projection {
             Some(projection) => projection.forward(x),
             None => x,
@@ -53,7 +53,7 @@ impl Encoder {
     }
 
     /// The stack's arguments besides its input, for texts of `seq` tokens.
-    pub(super) fn context<'a>(
+    pub(super) fn stack_context<'a>(
         &'a self,
         seq: usize,
         seen: &'a MasksAndPositions,
@@ -61,12 +61,12 @@ impl Encoder {
     ) -> StackContext<'a> {
         StackContext {
             position: &self.position,
-            places: &seen.places,
-            span: Span::of(seq),
+            token_positions: &seen.positions,
+            span: Span::full(seq),
             visible: &seen.visible,
             state: None,
             memory: None,
-            between: None,
+            before_blocks: None,
             pass,
         }
     }

@@ -1,12 +1,12 @@
 //! The facts of a network kind, which each kind implements in its own file.
 
-use super::measures::ItemOf;
+use super::measures::ThroughputUnit;
 use super::resnet::ResnetConfig;
 use super::{Demand, ModelConfig, RecurrentModelConfig, RetrievalConfig, Transformer};
 use crate::data::{Shape, SpeechShape};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
-use crate::nn::init::{InitConfig, Initial};
+use crate::nn::init::{InitConfig, InitSettings};
 use crate::nn::position::Grid;
 use crate::nn::vocabulary::VocabularyConfig;
 
@@ -34,9 +34,9 @@ pub trait NetworkFacts {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize>;
 
     /// How the initial weights of the network and of the heads on it are drawn.
-    fn initial(&self) -> Initial {
+    fn init_settings(&self) -> InitSettings {
         match self.transformer() {
-            Some(model) => model.stack.init(),
+            Some(model) => model.stack.init_settings(),
             None => InitConfig::default().into(),
         }
     }
@@ -47,7 +47,7 @@ pub trait NetworkFacts {
     }
 
     /// Returns the model without the parts that are not read under a demand; `None` if it has no such parts.
-    fn under(&self, _demand: &Demand) -> Option<ModelConfig> {
+    fn restricted_to(&self, _demand: &Demand) -> Option<ModelConfig> {
         None
     }
 
@@ -66,13 +66,13 @@ pub trait NetworkFacts {
     }
 
     /// Number of input tokens without a position: the registers of an image.
-    fn unplaced(&self) -> usize {
+    fn tokens_without_position(&self) -> usize {
         0
     }
 
     /// The item in which speed and cost are counted.
-    fn item(&self) -> ItemOf {
-        ItemOf::Token
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Token
     }
 
     /// Returns the network's transformer facts; `None` if it is no transformer.
@@ -91,19 +91,19 @@ pub trait NetworkFacts {
     }
 
     /// Whether it has attention, in transformer blocks or elsewhere.
-    fn attends(&self) -> bool {
+    fn has_attention(&self) -> bool {
         self.transformer().is_some()
     }
 
     /// Returns the config of the recurrent network; `None` if it is none.
-    fn cells(&self) -> Option<&RecurrentModelConfig> {
+    fn recurrent_config(&self) -> Option<&RecurrentModelConfig> {
         None
     }
 
     /// Returns the image facts of the network, or of its image network; `None` if it reads no images.
-    fn of_images(&self) -> Option<&dyn ImageFacts> {
+    fn image_facts(&self) -> Option<&dyn ImageFacts> {
         let [(_, image), _] = self.parts()?.networks;
-        image.facts().of_images()
+        image.facts().image_facts()
     }
 
     /// The image and text networks that it is made of; `None` if it is a single network.
@@ -122,17 +122,17 @@ pub trait NetworkFacts {
     }
 
     /// Number of parameters that a single token does not use, outside the networks that it is made of.
-    fn unused_between(&self) -> usize {
+    fn inactive_parameters_between(&self) -> usize {
         0
     }
 
     /// Elements kept for each token for the backward pass, for a text network that is no transformer.
-    fn kept(&self) -> Option<u128> {
+    fn activations_per_token(&self) -> Option<u128> {
         None
     }
 
     /// Elements kept for each token beyond those of the blocks, for a transformer that reads neighbours.
-    fn kept_of_neighbours(&self) -> u128 {
+    fn neighbour_activations_per_token(&self) -> u128 {
         0
     }
 
@@ -153,11 +153,11 @@ pub trait NetworkFacts {
 
     /// Multiplications of a pass that do not depend on its number of examples. `products` includes them, as the cost of one
     /// example.
-    fn products_once(&self, shape: &Shape) -> f64 {
+    fn products_per_pass(&self, shape: &Shape) -> f64 {
         let networks = self.parts().map(|parts| parts.networks);
         let networks = networks.into_iter().flatten();
         networks
-            .map(|(_, part)| part.facts().products_once(shape))
+            .map(|(_, part)| part.facts().products_per_pass(shape))
             .sum()
     }
 
@@ -179,7 +179,7 @@ pub trait ImageFacts {
     fn patches(&self, height: usize, width: usize) -> (Grid, usize);
 
     /// The names of the tokens before the patches, in their order.
-    fn tokens_before(&self) -> Vec<String> {
+    fn prefix_token_names(&self) -> Vec<String> {
         Vec::new()
     }
 
@@ -189,13 +189,13 @@ pub trait ImageFacts {
     }
 
     /// Whether its position table differs between images of these two sizes, `[height, width]`.
-    fn resizes(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
+    fn resizes_positions(&self, one: [usize; 2], _other: [usize; 2]) -> bool {
         self.grid(one[0], one[1]).is_some()
     }
 
     /// The reason why images of this height and width cannot be read, if there is one, with the config table at fault:
     /// `stem`, or an empty string for the network's own.
-    fn misfit(&self, _height: usize, _width: usize) -> Option<(&'static str, String)> {
+    fn image_size_fault(&self, _height: usize, _width: usize) -> Option<(&'static str, String)> {
         None
     }
 

@@ -5,7 +5,7 @@ use super::LanguageModel;
 use super::decoder::DecoderInput;
 use super::sampling::Sampling;
 use crate::error::{Error, Result};
-use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::nn::neighbours::{Neighbours, Retriever};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
@@ -16,10 +16,10 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 pub struct TextGenerator<'a> {
     model: &'a dyn LanguageModel,
     /// The retriever of neighbours, for a model that reads them.
-    retriever: Option<&'a dyn Retrieves>,
+    retriever: Option<&'a dyn Retriever>,
     device: Device,
     /// Maximum number of tokens that are read in one pass.
-    segment: usize,
+    max_pass_tokens: usize,
     /// Maximum number of tokens that the state may hold.
     limit: usize,
     state: ModelState,
@@ -37,18 +37,18 @@ impl<'a> TextGenerator<'a> {
     /// # Errors
     /// If there is no prompt, a prompt is empty, or the prompts differ in length.
     pub fn new(model: &'a dyn LanguageModel, context: usize, prompts: &[&[u32]]) -> Result<Self> {
-        Self::retrieving(model, context, prompts, None)
+        Self::with_retriever(model, context, prompts, None)
     }
 
     /// [`Self::new`] with a retriever: the neighbours of a chunk of a text are looked up once the chunk is complete.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn retrieving(
+    pub fn with_retriever(
         model: &'a dyn LanguageModel,
         context: usize,
         prompts: &[&[u32]],
-        retriever: Option<&'a dyn Retrieves>,
+        retriever: Option<&'a dyn Retriever>,
     ) -> Result<Self> {
         let length = prompts.first().map_or(0, |prompt| prompt.len());
         if length == 0 {
@@ -66,7 +66,7 @@ impl<'a> TextGenerator<'a> {
             model,
             retriever,
             device: model.device(),
-            segment,
+            max_pass_tokens: segment,
             limit: match model.has_bounded_state() && model.max_len().is_none() {
                 true => usize::MAX,
                 false => segment,
@@ -120,16 +120,16 @@ impl<'a> TextGenerator<'a> {
         if seen >= self.limit {
             self.refill();
         } else if self.limit < usize::MAX && self.model.cache_is_stale_after(seen) {
-            self.begin_with(seen + 1);
+            self.rebuild_from(seen + 1);
         } else {
-            self.logits = self.read(1);
+            self.logits = self.read_newest(1);
         }
     }
 
     /// Replaces the rows by these rows in this order, with their states and logits; a row may be taken several times, or not at
     /// all.
     pub fn select(&mut self, rows: &[usize]) {
-        self.state.select(&row_numbers(rows, &self.device));
+        self.state.select(&row_indices(rows, &self.device));
         let scores = rows.iter().flat_map(|row| self.logits(*row));
         self.logits = scores.copied().collect();
         self.rows = rows.iter().map(|row| self.rows[*row].clone()).collect();
@@ -143,32 +143,32 @@ impl<'a> TextGenerator<'a> {
         } else {
             self.limit.div_ceil(2)
         };
-        self.begin_with(window);
+        self.rebuild_from(window);
     }
 
     /// Rebuilds the cache from the newest tokens of every row.
-    fn begin_with(&mut self, newest: usize) {
+    fn rebuild_from(&mut self, newest: usize) {
         self.state = self.model.empty_state(StateUse::Decoding);
         self.state.reserve(self.reserved);
         let mut left = newest;
-        while left > self.segment {
-            drop(self.pass(left, self.segment));
-            left -= self.segment;
+        while left > self.max_pass_tokens {
+            drop(self.hidden_states(left, self.max_pass_tokens));
+            left -= self.max_pass_tokens;
         }
-        self.logits = self.read(left);
+        self.logits = self.read_newest(left);
     }
 
     /// Reads the newest tokens of every row; returns the logits after the last one.
-    fn read(&mut self, newest: usize) -> Vec<f32> {
-        let hidden = self.pass(newest, newest);
+    fn read_newest(&mut self, newest: usize) -> Vec<f32> {
+        let hidden = self.hidden_states(newest, newest);
         let [rows, seq, d] = hidden.dims();
         let last = hidden.slice([0..rows, seq - 1..seq, 0..d]);
         let last = last.reshape([1, rows, d]);
-        numbers(self.model.vocabulary_head().logits(last))
+        to_floats(self.model.vocabulary_head().logits(last))
     }
 
     /// Computes hidden states `[rows, count, d_model]` of the first `count` of the newest tokens of every row.
-    fn pass(&mut self, newest: usize, count: usize) -> Tensor<3> {
+    fn hidden_states(&mut self, newest: usize, count: usize) -> Tensor<3> {
         let part = |row: &'_ Vec<u32>| {
             let from = row.len() - newest;
             row[from..from + count].to_vec()
@@ -187,9 +187,9 @@ impl<'a> TextGenerator<'a> {
 
     /// Retrieves the neighbours of the chunks that end in the first `count` of the newest tokens. Chunks are counted from the
     /// first token of the cache.
-    fn neighbours(&self, retriever: &dyn Retrieves, newest: usize, count: usize) -> Neighbours {
+    fn neighbours(&self, retriever: &dyn Retriever, newest: usize, count: usize) -> Neighbours {
         let (m, seen) = (retriever.chunk(), self.state.seen);
-        let mut found = Neighbours::none(m, retriever.count());
+        let mut found = Neighbours::empty(m, retriever.count());
         for row in &self.rows {
             let first = row.len() - newest - seen;
             for chunk in seen / m..(seen + count) / m {
@@ -203,13 +203,13 @@ impl<'a> TextGenerator<'a> {
 }
 
 /// Converts row numbers to a tensor.
-pub(crate) fn row_numbers(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+pub(crate) fn row_indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     let rows: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
     Tensor::from_data(TensorData::new(rows.clone(), [rows.len()]), device)
 }
 
 /// Reads the values of a tensor, in order.
-pub(crate) fn numbers<const D: usize>(x: Tensor<D>) -> Vec<f32> {
+pub(crate) fn to_floats<const D: usize>(x: Tensor<D>) -> Vec<f32> {
     let data = x.into_data().convert::<f32>();
     data.try_into_vec().expect("float32, by the conversion")
 }

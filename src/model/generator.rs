@@ -6,7 +6,7 @@
 
 mod shape;
 
-use super::ModelInputs;
+use super::BuildContext;
 use super::encoder::{Encoder, EncoderConfig, EncoderInput, MasksAndPositions};
 use super::heads::MlmHead;
 use super::mask_decoder::MaskDecoder;
@@ -14,7 +14,7 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
 use crate::nn::position::{ActsOn, Position, Span};
-use crate::nn::role::{Declares, Place, Roles, Side};
+use crate::nn::role::{Declaration, Place, Roles, StackSide};
 use crate::rng;
 use crate::stack::{Stack, StackContext, StackShape};
 use burn::module::Module;
@@ -26,10 +26,10 @@ pub const NAME: &str = "generator";
 
 impl GeneratorShape {
     /// Builds the generator of an encoder; its parameters are drawn at their first use, with a seed of their own.
-    pub fn init(&self, encoder: &EncoderConfig, inputs: &ModelInputs) -> Generator {
+    pub fn init(&self, encoder: &EncoderConfig, inputs: &BuildContext) -> Generator {
         let config = self.config(encoder);
-        let inputs = ModelInputs {
-            seed: rng::part(inputs.seed, NAME),
+        let inputs = BuildContext {
+            seed: rng::part_coordinate(inputs.seed, NAME),
             ..*inputs
         };
         let network = match self.tables {
@@ -38,10 +38,10 @@ impl GeneratorShape {
                 GeneratorNetwork::Own(config.init(&inputs))
             }
         };
-        let init = Init::of_heads(inputs.device, inputs.seed, config.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, config.stack.init_settings());
         let own = self.tables != TableSharing::Shared;
         Generator {
-            mask_decoder: MaskDecoder::of(&config, &inputs).filter(|_| own),
+            mask_decoder: MaskDecoder::build(&config, &inputs).filter(|_| own),
             network,
             head: MlmHead::new(&config, inputs.shape.vocab_size, &init),
         }
@@ -52,10 +52,10 @@ impl GeneratorShape {
 pub const ROLES: Roles = Roles::new(
     "Generator",
     &[
-        ("network", Declares::In(Side::Generates)),
-        ("mask_decoder", Declares::In(Side::Generates)),
-        ("mask_decoder", Declares::Stands(Place::Head)),
-        ("head", Declares::In(Side::Generates)),
+        ("network", Declaration::Side(StackSide::Generator)),
+        ("mask_decoder", Declaration::Side(StackSide::Generator)),
+        ("mask_decoder", Declaration::Place(Place::Head)),
+        ("head", Declaration::Side(StackSide::Generator)),
     ],
 );
 
@@ -63,8 +63,8 @@ pub const ROLES: Roles = Roles::new(
 pub const BLOCKS_ROLES: Roles = Roles::new(
     "Blocks",
     &[
-        ("projection", Declares::Stands(Place::Input)),
-        ("position", Declares::Stands(Place::Position)),
+        ("projection", Declaration::Place(Place::Input)),
+        ("position", Declaration::Place(Place::Position)),
     ],
 );
 
@@ -104,11 +104,17 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    fn new(config: &EncoderConfig, inputs: &ModelInputs) -> Self {
+    fn new(config: &EncoderConfig, inputs: &BuildContext) -> Self {
         let (stack, depth) = (&config.stack, config.depth());
         let (d, blocks) = (stack.d_model, depth.blocks());
         let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, stack.init(), 2 * blocks, beta);
+        let init = Init::new(
+            inputs.device,
+            inputs.seed,
+            stack.init_settings(),
+            2 * blocks,
+            beta,
+        );
         let places = stack.position_shape(&depth, inputs.shape.context);
         let shape = StackShape {
             config: stack,
@@ -117,13 +123,13 @@ impl Blocks {
             context: inputs.shape.context,
             d_memory: None,
         };
-        let acts_inside = stack.position.facts().acts() != ActsOn::Embeddings;
+        let acts_inside = stack.position.facts().acts_on() != ActsOn::Embeddings;
         Self {
-            projection: config
-                .d_embedding
-                .map(|wide| Linear::new(wide, d, true, MatrixRole::Inner, &init.of("projection"))),
-            position: acts_inside.then(|| stack.position.init(&places, &init.of("position"))),
-            stack: Stack::new(&shape, &init.of("stack")),
+            projection: config.d_embedding.map(|wide| {
+                Linear::new(wide, d, true, MatrixRole::Inner, &init.part("projection"))
+            }),
+            position: acts_inside.then(|| stack.position.init(&places, &init.part("position"))),
+            stack: Stack::new(&shape, &init.part("stack")),
         }
     }
 
@@ -141,12 +147,12 @@ impl Blocks {
         };
         let context = StackContext {
             position: self.position.as_ref().unwrap_or(position),
-            places: &seen.places,
-            span: Span::of(x.dims()[1]),
+            token_positions: &seen.positions,
+            span: Span::full(x.dims()[1]),
             visible: &seen.visible,
             state: None,
             memory: None,
-            between: None,
+            before_blocks: None,
             pass,
         };
         self.stack.forward(x, context)
@@ -156,25 +162,25 @@ impl Blocks {
 impl Generator {
     /// Computes hidden states `[batch, seq, width]` of masked texts; `encoder` is the network that is trained.
     pub fn forward(&self, input: EncoderInput, encoder: &Encoder, pass: &Pass) -> Tensor<3> {
-        pass.within(NAME, || match &self.network {
+        pass.in_network(NAME, || match &self.network {
             GeneratorNetwork::Own(network) => {
-                let seen = input.seen();
-                let x = network.embedded(input, pass);
+                let seen = input.masks_and_positions();
+                let x = network.embed(input, pass);
                 match &self.mask_decoder {
                     Some(decoder) => decoder.forward(network, x, &seen, pass),
-                    None => network.through(x, &seen, pass),
+                    None => network.run_blocks(x, &seen, pass),
                 }
             }
             GeneratorNetwork::Shared(blocks) => {
-                let seen = input.seen();
-                let x = encoder.embedded(input, pass);
+                let seen = input.masks_and_positions();
+                let x = encoder.embed(input, pass);
                 blocks.forward(x, &seen, &encoder.position, pass)
             }
         })
     }
 
     /// Computes logits `[n, vocab]` from the hidden states of some positions, `[1, n, width]`.
-    pub fn scores(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
+    pub fn logits(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
         let tables = match &self.network {
             GeneratorNetwork::Own(network) => network,
             GeneratorNetwork::Shared(_) => encoder,

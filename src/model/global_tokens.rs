@@ -22,7 +22,7 @@ pub enum GlobalTokens {
 
 /// The rows of texts that marks of global tokens depend on.
 #[derive(Clone, Copy, Debug)]
-pub struct MarkedTexts<'a> {
+pub struct TextBatchLayout<'a> {
     /// Number of rows.
     pub rows: usize,
     /// Positions of each row.
@@ -33,9 +33,9 @@ pub struct MarkedTexts<'a> {
     pub segments: Option<&'a [i32]>,
 }
 
-impl<'a> MarkedTexts<'a> {
+impl<'a> TextBatchLayout<'a> {
     /// Describes texts of one segment.
-    pub fn of_sources([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
+    pub fn single_segment([rows, cols]: [usize; 2], lengths: Option<&'a [usize]>) -> Self {
         Self {
             rows,
             cols,
@@ -47,7 +47,7 @@ impl<'a> MarkedTexts<'a> {
 
 impl GlobalTokens {
     /// Returns the global positions of each row, ascending; `None` if the task marks none.
-    pub fn of(self, texts: &MarkedTexts) -> Option<Globals> {
+    pub fn positions_in(self, texts: &TextBatchLayout) -> Option<Globals> {
         if self == Self::None {
             return None;
         }
@@ -74,13 +74,13 @@ mod tests {
     #[test]
     fn positions_follow_from_lengths_and_segments() {
         let segments = [0, 0, 1, 1, 0, 0, 0, 0];
-        let texts = MarkedTexts {
+        let texts = TextBatchLayout {
             rows: 2,
             cols: 4,
             lengths: Some(&[4, 3]),
             segments: Some(&segments),
         };
-        let of = |tokens: GlobalTokens| tokens.of(&texts).map(|rows| rows.to_vec());
+        let of = |tokens: GlobalTokens| tokens.positions_in(&texts).map(|rows| rows.to_vec());
         assert_eq!(of(GlobalTokens::None), None);
         assert_eq!(of(GlobalTokens::First), Some(vec![vec![0], vec![0]]));
         let segment = vec![vec![0, 1], vec![0, 1, 2]];

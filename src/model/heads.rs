@@ -6,8 +6,8 @@ use crate::kernel;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::norm::{Norm, scaled};
-use crate::nn::role::{BIAS, Declares, Place, Roles};
+use crate::nn::norm::{Norm, scale_by};
+use crate::nn::role::{BIAS, Declaration, Place, Roles};
 use crate::nn::vocabulary::adaptive_head::AdaptiveSoftmax;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use burn::module::{Module, Param};
@@ -32,12 +32,12 @@ pub struct VocabularyHead<'a> {
 impl VocabularyHead<'_> {
     /// Computes logits `[batch, seq, vocab]` from hidden states; an adaptive softmax gives log-probabilities.
     pub fn logits(&self, hidden: Tensor<3>) -> Tensor<3> {
-        let hidden = self.scaled(hidden);
-        let scores = match self.scores() {
+        let hidden = self.scale_hidden(hidden);
+        let scores = match self.output_projection() {
             // The head's weight may be stored in a format for decoding.
-            Scores::Own(head) => head.forward(hidden),
-            Scores::Tied(head) => kernel::linear(hidden, head.weight, head.bias),
-            Scores::Adaptive(softmax) => return softmax.log_probabilities(hidden),
+            OutputProjection::Own(head) => head.forward(hidden),
+            OutputProjection::Tied(head) => kernel::linear(hidden, head.weight, head.bias),
+            OutputProjection::Adaptive(softmax) => return softmax.log_probabilities(hidden),
         };
         match self.softcap {
             Some(cap) => (scores / cap).tanh() * cap,
@@ -57,13 +57,13 @@ impl VocabularyHead<'_> {
         let [batch, seq, d] = hidden.dims();
         if self.softcap.is_some() {
             let scores = self.logits(hidden).flatten(0, 1);
-            return kernel::scores_loss(scores, targets, label_smoothing);
+            return kernel::logits_loss(scores, targets, label_smoothing);
         }
-        let hidden = self.scaled(hidden).reshape([batch * seq, d]);
-        let head = match self.scores() {
-            Scores::Own(head) => head.head(),
-            Scores::Tied(head) => head,
-            Scores::Adaptive(softmax) => {
+        let hidden = self.scale_hidden(hidden).reshape([batch * seq, d]);
+        let head = match self.output_projection() {
+            OutputProjection::Own(head) => head.head(),
+            OutputProjection::Tied(head) => head,
+            OutputProjection::Adaptive(softmax) => {
                 assert!(
                     label_smoothing == 0.0,
                     "an adaptive softmax smooths no labels"
@@ -74,15 +74,15 @@ impl VocabularyHead<'_> {
         kernel::head_loss(hidden, head, targets, label_smoothing)
     }
 
-    fn scores(&self) -> Scores<'_> {
+    fn output_projection(&self) -> OutputProjection<'_> {
         match (self.own, self.embedding) {
-            (Some(TokenHead::Full(head)), _) => Scores::Own(head),
-            (None, TokenVectors::Full(table)) => Scores::Tied(kernel::Head {
+            (Some(TokenHead::Full(head)), _) => OutputProjection::Own(head),
+            (None, TokenVectors::Full(table)) => OutputProjection::Tied(kernel::Head {
                 bias: self.bias.map(Param::val),
                 ..table.head()
             }),
             (Some(TokenHead::Adaptive(head)), TokenVectors::Adaptive(embedding)) => {
-                Scores::Adaptive(AdaptiveSoftmax { head, embedding })
+                OutputProjection::Adaptive(AdaptiveSoftmax { head, embedding })
             }
             (Some(TokenHead::Adaptive(_)), TokenVectors::Full(_))
             | (None, TokenVectors::Adaptive(_)) => {
@@ -91,7 +91,7 @@ impl VocabularyHead<'_> {
         }
     }
 
-    fn scaled(&self, hidden: Tensor<3>) -> Tensor<3> {
+    fn scale_hidden(&self, hidden: Tensor<3>) -> Tensor<3> {
         match self.factor {
             1.0 => hidden,
             factor => hidden * factor,
@@ -104,7 +104,7 @@ impl VocabularyHead<'_> {
     clippy::large_enum_variant,
     reason = "there is one of them, for one call"
 )]
-enum Scores<'a> {
+enum OutputProjection<'a> {
     Own(&'a Linear),
     Tied(kernel::Head),
     Adaptive(AdaptiveSoftmax<'a>),
@@ -114,10 +114,10 @@ enum Scores<'a> {
 pub const ROLES: Roles = Roles::new(
     "MlmHead",
     &[
-        ("transform", Declares::Stands(Place::Head)),
-        ("norm", Declares::Stands(Place::Head)),
-        ("product", Declares::Stands(Place::TokenHead)),
-        ("bias", Declares::Stands(Place::TokenHead)),
+        ("transform", Declaration::Place(Place::Head)),
+        ("norm", Declaration::Place(Place::Head)),
+        ("product", Declaration::Place(Place::TokenHead)),
+        ("bias", Declaration::Place(Place::TokenHead)),
         ("bias", BIAS),
     ],
 );
@@ -189,7 +189,7 @@ impl MlmHead {
 
     /// Computes logits `[n, vocab]` from the hidden states of some positions, `[1, n, d_model]`.
     pub fn forward(&self, hidden: Tensor<3>, encoder: &Encoder) -> Tensor<2> {
-        let (x, head) = (self.transformed(hidden), self.head(encoder));
+        let (x, head) = (self.transform(hidden), self.head(encoder));
         let scores = kernel::linear(x, head.weight, head.bias);
         let [_, n, vocab] = scores.dims();
         scores.reshape([n, vocab])
@@ -202,12 +202,12 @@ impl MlmHead {
         encoder: &Encoder,
         targets: Tensor<1, Int>,
     ) -> kernel::HeadLoss {
-        let x = self.transformed(hidden);
+        let x = self.transform(hidden);
         let [_, n, d] = x.dims();
         kernel::head_loss(x.reshape([n, d]), self.head(encoder), targets, 0.0)
     }
 
-    fn transformed(&self, hidden: Tensor<3>) -> Tensor<3> {
+    fn transform(&self, hidden: Tensor<3>) -> Tensor<3> {
         let x = match &self.transform {
             Some(transform) => kernel::activate(transform.forward(hidden), self.activation.into()),
             None => hidden,
@@ -216,7 +216,7 @@ impl MlmHead {
             Some(norm) => norm.forward(x),
             None => x,
         };
-        scaled(x, self.factor)
+        scale_by(x, self.factor)
     }
 
     fn head(&self, encoder: &Encoder) -> kernel::Head {
@@ -231,7 +231,7 @@ impl MlmHead {
 }
 
 /// Computes class scores `[rows, classes]` from one vector per text, `[rows, d]`.
-pub fn classes(head: &Linear, x: Tensor<2>) -> Tensor<2> {
+pub fn class_scores(head: &Linear, x: Tensor<2>) -> Tensor<2> {
     let [rows, d] = x.dims();
     let scores = head.forward(x.reshape([1, rows, d]));
     let classes = scores.dims()[2];

@@ -1,6 +1,6 @@
 //! The networks that read images, in one enum.
 
-use super::{ModelConfig, ModelInputs, Resnet, Swin, Vision};
+use super::{BuildContext, ModelConfig, Resnet, Swin, Vision};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -22,7 +22,7 @@ pub enum ImageModel {
 
 impl ImageModel {
     /// Builds the network of a config; `None` if the config is of another kind or the inputs have no image.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         let image = inputs.shape.image?;
         match model {
             ModelConfig::Vision(c) => Some(Self::Vision(c.init(image, inputs))),
@@ -34,7 +34,7 @@ impl ImageModel {
 
     /// Returns the pooled vector of each image: `[batch, channels, height, width]` → `[batch, features]`.
     pub fn pooled(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
-        self.read(pixels, pass).0
+        self.pooled_and_distilled(pixels, pass).0
     }
 
     /// Returns all vectors of each image: `[batch, channels, height, width]` → `[batch, vectors, features]`. There is one for each
@@ -62,11 +62,15 @@ impl ImageModel {
     }
 
     /// Returns each image's pooled vector, and the input of the distillation head if there is a distillation token.
-    pub fn read(&self, pixels: Tensor<4>, pass: &Pass) -> (Tensor<2>, Option<Tensor<2>>) {
+    pub fn pooled_and_distilled(
+        &self,
+        pixels: Tensor<4>,
+        pass: &Pass,
+    ) -> (Tensor<2>, Option<Tensor<2>>) {
         match self {
             Self::Vision(network) => {
                 let hidden = network.forward(pixels, pass);
-                let distilled = network.distilled(&hidden);
+                let distilled = network.distillation_state(&hidden);
                 (network.pooled(hidden, pass), distilled)
             }
             Self::Resnet(network) => (network.pooled(pixels, pass), None),

@@ -5,7 +5,7 @@ use burn::tensor::Device;
 
 /// The facts about data, seed and device that a model needs when it is built.
 #[derive(Clone, Copy, Debug)]
-pub struct ModelInputs<'a> {
+pub struct BuildContext<'a> {
     /// Vocabulary size, longest input, image size.
     pub shape: &'a Shape,
     /// Seed of the initial weights.

@@ -3,7 +3,7 @@
 use super::decoder::{Decoder, DecoderInput};
 use super::heads::VocabularyHead;
 use super::recurrent::RecurrentLm;
-use super::{ModelConfig, ModelInputs};
+use super::{BuildContext, ModelConfig};
 use crate::nn::pass::Pass;
 use crate::nn::state::StateUse;
 use crate::stack::ModelState;
@@ -73,7 +73,7 @@ impl From<Decoder> for AnyLanguageModel {
 
 impl AnyLanguageModel {
     /// Builds the network of a config; `None` if the config is of another kind.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::Decoder(c) => Some(Self::Decoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.language_model(inputs))),

@@ -13,8 +13,8 @@
 //! fine-tuned model uses, is computed only if the task also reads its output.
 
 use super::encoder::{Encoder, EncoderConfig, MasksAndPositions};
-use super::{Demand, ModelInputs, Use};
-use crate::faults::{LONGEST, TableFaults};
+use super::{BuildContext, Demand, Use};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Roles, TABLE};
@@ -24,17 +24,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of steps.
-const MOST_STEPS: usize = 64;
+const MAX_STEPS: usize = 64;
 
 /// The settings of the mask decoder.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MaskDecoderConfig {
     /// Number of times the last block is run. Source: He et al. 2021, section 3.2.
-    #[schemars(range(min = 1, max = MOST_STEPS))]
+    #[schemars(range(min = 1, max = MAX_STEPS))]
     pub steps: usize,
     /// Rows of the table of positions; the data's context when absent.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_len: Option<usize>,
 }
@@ -51,7 +51,7 @@ impl Default for MaskDecoderConfig {
 impl MaskDecoderConfig {
     /// Checks its keys, in an encoder under a demand.
     pub(super) fn faults(&self, of: &EncoderConfig, demand: &Demand, at: &mut TableFaults) {
-        at.count("steps", self.steps, MOST_STEPS);
+        at.count("steps", self.steps, MAX_STEPS);
         let depth = of.depth();
         let blocks = depth.blocks();
         let attends = |block| of.stack.block(&depth, block).attention.is_some();
@@ -75,7 +75,7 @@ impl MaskDecoderConfig {
             at.fault(&["steps", "model.attention.kind"], rule);
         }
         let Some(rows) = self.max_len else { return };
-        let sound = at.count("max_len", rows, LONGEST);
+        let sound = at.count("max_len", rows, MAX_POSITIONS);
         let longer = |context: &usize| sound && *context > rows;
         if demand.used_for == Use::MaskedTokens
             && let Some(context) = demand.context.filter(longer)
@@ -90,11 +90,11 @@ impl MaskDecoderConfig {
 
     /// Multiplications in addition to those of an encoder that runs each block once, over a text of `tokens`: those of the last
     /// block for each step. `last` says whether a task also reads the last block's ordinary output.
-    fn more_products(&self, of: &EncoderConfig, tokens: usize, last: bool) -> f64 {
+    fn extra_products(&self, of: &EncoderConfig, tokens: usize, last: bool) -> f64 {
         let depth = of.depth();
         let blocks = depth.blocks();
         let last_one = blocks.saturating_sub(1)..blocks;
-        let block = of.stack.products_of(last_one, &depth, tokens, 0);
+        let block = of.stack.products_of_blocks(last_one, &depth, tokens, 0);
         let runs = self.steps as f64 - if last { 0.0 } else { 1.0 };
         runs * block as f64
     }
@@ -116,16 +116,16 @@ impl MaskDecoder {
     /// decoder. `last` says whether a task also reads the last block's ordinary output.
     pub fn products(model: &EncoderConfig, tokens: usize, last: bool) -> f64 {
         let decoder = model.mask_decoder.as_ref();
-        decoder.map_or(0.0, |c| c.more_products(model, tokens, last))
+        decoder.map_or(0.0, |c| c.extra_products(model, tokens, last))
     }
 
     /// Builds the mask decoder of a model, if it has one; its table is as long as the longest text unless configured otherwise.
-    pub fn of(model: &EncoderConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn build(model: &EncoderConfig, inputs: &BuildContext) -> Option<Self> {
         let config = model.mask_decoder.as_ref()?;
-        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init_settings());
         let rows = config.max_len.unwrap_or(inputs.shape.context);
         Some(Self {
-            table: init.of("mask_decoder").table(rows, model.stack.d_model),
+            table: init.part("mask_decoder").table(rows, model.stack.d_model),
             steps: config.steps,
         })
     }
@@ -144,7 +144,7 @@ impl MaskDecoder {
         seen: &MasksAndPositions,
         pass: &Pass,
     ) -> Tensor<3> {
-        self.states(encoder, x, seen, false, pass).guessing
+        self.states(encoder, x, seen, false, pass).prediction
     }
 
     /// Computes the same states, with the encoder's ordinary hidden states if they are `wanted`.
@@ -155,40 +155,43 @@ impl MaskDecoder {
         seen: &MasksAndPositions,
         wanted: bool,
         pass: &Pass,
-    ) -> States {
-        let x = encoder.projected(x, pass);
+    ) -> MaskedLmStates {
+        let x = encoder.project_input(x, pass);
         let [_, seq, d] = x.dims();
-        let context = || encoder.context(seq, seen, pass);
+        let context = || encoder.stack_context(seq, seen, pass);
         let (stack, blocks) = (&encoder.stack, encoder.stack.blocks.len());
-        let x = stack.through(0..blocks - 1, x, context());
+        let x = stack.run_blocks(0..blocks - 1, x, context());
         let last = wanted.then(|| {
-            let x = stack.through(blocks - 1..blocks, x.clone(), context());
-            stack.finished(x, pass)
+            let x = stack.run_blocks(blocks - 1..blocks, x.clone(), context());
+            stack.finish(x, pass)
         });
         let places = self.table.val().slice([0..seq, 0..d]).unsqueeze_dim(0);
         let queries = x.clone() + places;
-        let guessing = pass.within("mask_decoder", || {
-            stack.decoded(queries, x, self.steps, context())
+        let guessing = pass.in_network("mask_decoder", || {
+            stack.decode_queries(queries, x, self.steps, context())
         });
-        States { guessing, last }
+        MaskedLmStates {
+            prediction: guessing,
+            encoder_output: last,
+        }
     }
 }
 
 /// The hidden states that an encoder gives to a task that predicts masked tokens.
 #[derive(Clone, Debug)]
-pub struct States {
+pub struct MaskedLmStates {
     /// The states from which masked tokens are predicted, `[batch, seq, d_model]`.
-    pub guessing: Tensor<3>,
+    pub prediction: Tensor<3>,
     /// The encoder's ordinary hidden states, if they are wanted.
-    pub last: Option<Tensor<3>>,
+    pub encoder_output: Option<Tensor<3>>,
 }
 
-impl States {
+impl MaskedLmStates {
     /// The states of an encoder without a mask decoder: its hidden states serve for both.
-    pub fn alike(hidden: Tensor<3>) -> Self {
+    pub fn without_mask_decoder(hidden: Tensor<3>) -> Self {
         Self {
-            guessing: hidden.clone(),
-            last: Some(hidden),
+            prediction: hidden.clone(),
+            encoder_output: Some(hidden),
         }
     }
 }

@@ -40,23 +40,23 @@ pub mod vision_language;
 
 use crate::nn::Kind;
 use crate::nn::attention::AttentionConfig;
-use crate::nn::init::Initial;
+use crate::nn::init::InitSettings;
 use crate::nn::role::Roles;
 use crate::stack::{BlockConfig, LayerGroup};
 use burn::module::{Module, ModuleVisitor};
 pub use carried::CarriedWidths;
 pub use convolutional::{Convolutional, ConvolutionalConfig};
 pub use decoder::{Decoder, DecoderConfig};
-pub use demand::{Demand, Use, WholeText};
+pub use demand::{Demand, PooledText, Use};
 pub use encoder::{Encoder, EncoderConfig};
 pub use encoder_decoder::{EncoderDecoder, EncoderDecoderConfig};
 pub use facts::NetworkFacts;
-pub use global_tokens::{GlobalTokens, MarkedTexts};
+pub use global_tokens::{GlobalTokens, TextBatchLayout};
 pub use image::ImageModel;
-pub use inputs::ModelInputs;
+pub use inputs::BuildContext;
 pub use language::{AnyLanguageModel, LanguageModel};
 pub use mask_decoder::{MaskDecoder, MaskDecoderConfig};
-pub use measures::{ItemOf, StackDepths};
+pub use measures::{StackDepths, ThroughputUnit};
 pub use pair::PairModel;
 pub use recurrent::RecurrentModelConfig;
 pub use resnet::{Resnet, ResnetConfig};
@@ -112,7 +112,7 @@ pub const ROLES: &[Roles] = &[
     speech::stem::ROLES,
     speech_encoder::ROLES,
     speech_encoder::features::ROLES,
-    speech_encoder::over_frames::ROLES,
+    speech_encoder::group_norm::ROLES,
     speech_encoder::positional::ROLES,
     swin::ROLES,
     swin::STAGE_ROLES,
@@ -188,20 +188,20 @@ impl ModelConfig {
 
     /// Shows the network's parameters to a visitor, without those that a task adds. Networks for images or audio show none
     /// if the inputs have no image or audio shape.
-    pub fn visit<V: ModuleVisitor>(&self, inputs: &ModelInputs, visitor: &mut V) {
+    pub fn visit<V: ModuleVisitor>(&self, inputs: &BuildContext, visitor: &mut V) {
         match self {
             Self::Decoder(c) => c.init(inputs).visit(visitor),
             Self::Encoder(c) => c.init(inputs).visit(visitor),
             Self::EncoderDecoder(c) => c.init(inputs).visit(visitor),
             Self::Vision(_) | Self::Resnet(_) | Self::Swin(_) => {
-                shown(ImageModel::new(self, inputs), visitor)
+                visit_network(ImageModel::new(self, inputs), visitor)
             }
             Self::Recurrent(c) => c.language_model(inputs).visit(visitor),
             Self::Convolutional(c) => c.init(inputs).visit(visitor),
-            Self::TwoTowers(c) => shown(c.init(inputs), visitor),
-            Self::VisionLanguage(c) => shown(c.init(inputs), visitor),
-            Self::SpeechEncoderDecoder(c) => shown(c.init(inputs), visitor),
-            Self::SpeechEncoder(c) => shown(c.init(inputs), visitor),
+            Self::TwoTowers(c) => visit_network(c.init(inputs), visitor),
+            Self::VisionLanguage(c) => visit_network(c.init(inputs), visitor),
+            Self::SpeechEncoderDecoder(c) => visit_network(c.init(inputs), visitor),
+            Self::SpeechEncoder(c) => visit_network(c.init(inputs), visitor),
         }
     }
 
@@ -227,8 +227,8 @@ impl ModelConfig {
     }
 
     /// How the initial weights of the network and of the heads on it are drawn.
-    pub fn initial(&self) -> Initial {
-        self.facts().initial()
+    pub fn init_settings(&self) -> InitSettings {
+        self.facts().init_settings()
     }
 
     /// Returns the network's transformer facts; `None` if it is no transformer.
@@ -237,8 +237,8 @@ impl ModelConfig {
     }
 
     /// Returns the config of the recurrent network; `None` if it is none.
-    pub fn cells(&self) -> Option<&RecurrentModelConfig> {
-        self.facts().cells()
+    pub fn recurrent_config(&self) -> Option<&RecurrentModelConfig> {
+        self.facts().recurrent_config()
     }
 
     /// Returns the retrieval settings of a network that reads retrieved neighbours beside its text.
@@ -261,27 +261,29 @@ impl ModelConfig {
     }
 
     /// Number of parameters that a single token does not use: those of the experts it is not routed to.
-    pub fn unused(&self) -> usize {
+    pub fn inactive_parameters(&self) -> usize {
         let transformers = self.networks().into_iter().filter_map(Self::transformer);
-        let own = transformers.fold(0, |sum: usize, model| sum.saturating_add(model.unused()));
-        own.saturating_add(self.facts().unused_between())
+        let own = transformers.fold(0, |sum: usize, model| {
+            sum.saturating_add(model.inactive_parameters())
+        });
+        own.saturating_add(self.facts().inactive_parameters_between())
     }
 
     /// Whether some attention computes a weight for each query and key; true for networks that are no transformers.
-    pub fn forms_weights(&self) -> bool {
+    pub fn has_attention_weights(&self) -> bool {
         let mut networks = self.networks().into_iter();
-        networks.any(|network| network.transformer().is_none_or(weighs))
+        networks.any(|network| network.transformer().is_none_or(computes_weights))
     }
 
     /// Why the model has no attention weights to write or draw, as the end of a sentence whose subject is the model; `None` if
     /// it has some.
-    pub fn without_weights(&self) -> Option<&'static str> {
+    pub fn no_weights_reason(&self) -> Option<&'static str> {
         let networks = self.networks();
         let mut each = networks.iter();
         let shown = each.any(|network| match network.transformer() {
-            Some(transformer) => weighs(transformer),
+            Some(transformer) => computes_weights(transformer),
             // A recurrent decoder attends to the source.
-            None => network.cells().is_some(),
+            None => network.recurrent_config().is_some(),
         });
         if shown {
             return None;
@@ -289,7 +291,9 @@ impl ModelConfig {
         let transforms = networks
             .iter()
             .any(|network| network.transformer().is_some());
-        let attends = networks.iter().any(|network| network.facts().attends());
+        let attends = networks
+            .iter()
+            .any(|network| network.facts().has_attention());
         Some(match (transforms, attends) {
             (true, _) => "has attention that forms no weights of queries and keys",
             (false, true) => "looks at windows of images, whose weights are not kept",
@@ -298,16 +302,16 @@ impl ModelConfig {
     }
 
     /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
-    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+    pub fn set_evaluation_memory(&mut self, positions: usize) -> bool {
         match self {
-            Self::Decoder(c) => c.remember_at_evaluation(positions),
-            Self::Encoder(c) => c.remember_at_evaluation(positions),
+            Self::Decoder(c) => c.set_evaluation_memory(positions),
+            Self::Encoder(c) => c.set_evaluation_memory(positions),
             _ => false,
         }
     }
 
     /// Maximum number of earlier positions that a layer with segment memory keeps in evaluation.
-    pub fn remembered(&self) -> usize {
+    pub fn evaluation_memory(&self) -> usize {
         let Some(transformer) = self.transformer() else {
             return 0;
         };
@@ -318,7 +322,7 @@ impl ModelConfig {
 }
 
 /// Whether some attention of a transformer computes a weight for each query and key.
-fn weighs(transformer: Transformer) -> bool {
+fn computes_weights(transformer: Transformer) -> bool {
     let forms = |c: &AttentionConfig| c.facts().abilities().weights;
     let of_block = |block: BlockConfig| {
         let mut attentions = [block.attention, block.cross].into_iter().flatten();
@@ -328,14 +332,14 @@ fn weighs(transformer: Transformer) -> bool {
 }
 
 /// Shows the parameters of a network to a visitor, if there is a network.
-fn shown<M: Module, V: ModuleVisitor>(network: Option<M>, visitor: &mut V) {
+fn visit_network<M: Module, V: ModuleVisitor>(network: Option<M>, visitor: &mut V) {
     if let Some(network) = network {
         network.visit(visitor);
     }
 }
 
 /// The keys that layer groups replace, if every stack of the model has groups.
-fn replaced(stacks: &[&[LayerGroup]]) -> &'static [&'static str] {
+fn keys_replaced_by_groups(stacks: &[&[LayerGroup]]) -> &'static [&'static str] {
     match stacks.iter().all(|groups| !groups.is_empty()) {
         true => &["attention", "feed_forward"],
         false => &[],

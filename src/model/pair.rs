@@ -2,7 +2,7 @@
 
 use super::heads::VocabularyHead;
 use super::recurrent::RecurrentEncoderDecoder;
-use super::{EncoderDecoder, GlobalTokens, ModelConfig, ModelInputs};
+use super::{BuildContext, EncoderDecoder, GlobalTokens, ModelConfig};
 use crate::kernel::Globals;
 use crate::nn::pass::Pass;
 use burn::module::Module;
@@ -29,7 +29,7 @@ impl From<EncoderDecoder> for PairModel {
 
 impl PairModel {
     /// Builds the network of a config; `None` if the config is of another kind.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::EncoderDecoder(c) => Some(Self::EncoderDecoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.encoder_decoder(inputs))),
@@ -38,18 +38,18 @@ impl PairModel {
     }
 
     /// Computes hidden states `[batch, target, d_model]` of target ids, given source ids `[batch, source]` of these lengths.
-    pub fn hidden(
+    pub fn hidden_states(
         &self,
         source: Tensor<2, Int>,
         lengths: Option<Vec<usize>>,
         target: Tensor<2, Int>,
         pass: &Pass,
     ) -> Tensor<3> {
-        self.hidden_marked(source, (lengths, None), target, pass)
+        self.hidden_states_with_globals(source, (lengths, None), target, pass)
     }
 
     /// Computes the same hidden states with the given global tokens of the sources, instead of those that the network marks.
-    pub fn hidden_marked(
+    pub fn hidden_states_with_globals(
         &self,
         source: Tensor<2, Int>,
         (lengths, globals): (Option<Vec<usize>>, Option<Globals>),
@@ -60,7 +60,7 @@ impl PairModel {
             Self::EncoderDecoder(network) => {
                 let source = match globals {
                     None => network.encode(source, lengths, pass),
-                    globals => network.encode_marked(source, lengths, globals, pass),
+                    globals => network.encode_with_globals(source, lengths, globals, pass),
                 };
                 network.decode(target, &source, None, pass)
             }
@@ -72,7 +72,7 @@ impl PairModel {
     }
 
     /// Returns the model with this rule for global tokens of its sources.
-    pub fn marking(mut self, globals: GlobalTokens) -> Self {
+    pub fn with_global_tokens(mut self, globals: GlobalTokens) -> Self {
         if let Self::EncoderDecoder(network) = &mut self {
             network.globals = globals;
         }

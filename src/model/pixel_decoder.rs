@@ -6,8 +6,8 @@
 //! norms, biases and activation are those of the encoder. A class token passes through with position
 //! zero, and its output is not read. The decoder belongs to the task; it is not part of the network that is used afterwards.
 
-use super::vision::{HiddenPatches, Masks};
-use super::{ModelInputs, VisionConfig};
+use super::vision::{Masks, PatchMasking};
+use super::{BuildContext, VisionConfig};
 use crate::kernel;
 use crate::nn::attention::Visibility;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -17,8 +17,8 @@ use crate::nn::linear::Linear;
 use crate::nn::norm::NormConfig;
 use crate::nn::pass::Pass;
 use crate::nn::position::sinusoidal_2d::Sinusoidal2dConfig;
-use crate::nn::position::{FROM_THE_FIRST, Position, PositionShape, Span};
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::position::{FROM_START, Position, PositionShape, Span};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use crate::stack::{Stack, StackConfig, StackContext, StackShape};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -76,7 +76,7 @@ impl PixelDecoderShape {
                 position: Sinusoidal2dConfig::default().into(),
                 attention: attention.into(),
                 feed_forward: feed_forward.into(),
-                init: Some(stack.init().scheme),
+                init: Some(stack.init_settings().scheme),
                 ..StackConfig::default()
             },
             stem: encoder.stem.clone(),
@@ -86,12 +86,7 @@ impl PixelDecoderShape {
     }
 
     /// Multiplications of a forward pass over an image `[channels, height, width]`; only masked patches are mapped to pixels.
-    pub fn products(
-        &self,
-        encoder: &VisionConfig,
-        image: [usize; 3],
-        hidden: HiddenPatches,
-    ) -> f64 {
+    pub fn products(&self, encoder: &VisionConfig, image: [usize; 3], hidden: PatchMasking) -> f64 {
         let [channels, height, width] = image;
         let config = self.config(encoder);
         let positions = config.positions(height, width);
@@ -111,7 +106,7 @@ impl PixelDecoderShape {
         &self,
         encoder: &VisionConfig,
         image: [usize; 3],
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Option<PixelDecoder> {
         let size = encoder.stem.patch_size()?;
         let [channels, height, width] = image;
@@ -119,8 +114,8 @@ impl PixelDecoderShape {
         let (stack, depth) = (&config.stack, config.depth());
         let blocks = depth.blocks();
         let (alpha, beta) = stack.norm_placement.alpha_beta(blocks);
-        let init = Init::of_heads(inputs.device, inputs.seed, stack.init());
-        let init = init.of(NAME).scaled(2 * blocks, beta);
+        let init = Init::of_heads(inputs.device, inputs.seed, stack.init_settings());
+        let init = init.part(NAME).with_residual_scaling(2 * blocks, beta);
         let context = config.positions(height, width);
         let position = PositionShape {
             grid: Some(config.grid(height, width)),
@@ -141,12 +136,12 @@ impl PixelDecoderShape {
                 d_model,
                 true,
                 MatrixRole::Inner,
-                &init.of("projection"),
+                &init.part("projection"),
             ),
-            mask_token: init.of("mask_token").normal(d_model, MASK_STD),
-            position: stack.position.init(&position, &init.of("position")),
-            stack: Stack::new(&shape, &init.of("stack")),
-            head: Linear::new(d_model, values, true, MatrixRole::Head, &init.of("head")),
+            mask_token: init.part("mask_token").normal(d_model, MASK_STD),
+            position: stack.position.init(&position, &init.part("position")),
+            stack: Stack::new(&shape, &init.part("stack")),
+            head: Linear::new(d_model, values, true, MatrixRole::Head, &init.part("head")),
         })
     }
 }
@@ -155,11 +150,11 @@ impl PixelDecoderShape {
 pub const ROLES: Roles = Roles::new(
     "PixelDecoder",
     &[
-        ("projection", Declares::Stands(Place::Input)),
+        ("projection", Declaration::Place(Place::Input)),
         ("mask_token", TABLE),
-        ("mask_token", Declares::Stands(Place::Input)),
-        ("position", Declares::Stands(Place::Position)),
-        ("head", Declares::Stands(Place::Head)),
+        ("mask_token", Declaration::Place(Place::Input)),
+        ("position", Declaration::Place(Place::Position)),
+        ("head", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -182,24 +177,24 @@ impl PixelDecoder {
     /// Computes the states of all patches, `[batch, patches, d_model]`, from those of the visible patches and the tokens before
     /// them, `[batch, tokens + visible, d_encoder]`.
     pub fn forward(&self, seen: Tensor<3>, masks: &Masks, pass: &Pass) -> Tensor<3> {
-        pass.within(NAME, || {
+        pass.in_network(NAME, || {
             let x = self.projection.forward(seen);
             let [batch, positions, d_model] = x.dims();
             let tokens = positions - masks.visible();
             let hidden = self.mask_token.val().cast(x.dtype());
             let hidden = hidden.reshape([1, d_model]);
-            let filled = masks.filled(tokens, &x.device());
+            let filled = masks.restore_rows(tokens, &x.device());
             let rows = x.reshape([batch * positions, d_model]);
             let x = kernel::embedding(Tensor::cat(vec![rows, hidden], 0), filled);
-            let x = self.position.embed(x, &FROM_THE_FIRST, pass);
+            let x = self.position.embed(x, &FROM_START, pass);
             let context = StackContext {
                 position: &self.position,
-                places: &FROM_THE_FIRST,
-                span: Span::of(x.dims()[1]),
+                token_positions: &FROM_START,
+                span: Span::full(x.dims()[1]),
                 visible: &Visibility::default(),
                 state: None,
                 memory: None,
-                between: None,
+                before_blocks: None,
                 pass,
             };
             let x = self.stack.forward(x, context);

@@ -48,7 +48,7 @@ impl Preset {
     pub fn inputs(&self) -> String {
         let texts = format!("vocabulary {}, context {}", self.vocab_size, self.context);
         if let Some(speech) = self.speech {
-            return format!("recordings {}, {texts}", speech.in_words());
+            return format!("recordings {}, {texts}", speech.describe());
         }
         match self.image {
             Some([channels, height, width]) => {
@@ -298,10 +298,10 @@ pub fn names() -> impl Iterator<Item = &'static str> + Clone {
 }
 
 /// Maximum number of names with a common prefix that a message lists.
-const MOST_BEGUN: usize = 12;
+const MAX_PREFIX_MATCHES: usize = 12;
 
 /// Suggestion for an unknown name: the nearest name, the names that begin with it, or all names.
-pub fn near(name: &str) -> String {
+pub fn suggest_preset(name: &str) -> String {
     let begun: Vec<String> = names()
         .filter(|known| !name.is_empty() && known.starts_with(name))
         .map(|known| format!("`{known}`"))
@@ -309,7 +309,7 @@ pub fn near(name: &str) -> String {
     let nearest = nearest(name, names());
     match begun.as_slice() {
         [only] if nearest.is_none() => format!("; did you mean {only}?"),
-        [_, ..] if nearest.is_none() && begun.len() <= MOST_BEGUN => {
+        [_, ..] if nearest.is_none() && begun.len() <= MAX_PREFIX_MATCHES => {
             format!("; did you mean one of {}?", begun.join(", "))
         }
         _ => suggestion(name, names()),
@@ -317,7 +317,7 @@ pub fn near(name: &str) -> String {
 }
 
 /// Returns the presets that add a size to a name (`name-small`), as `preset = …` keys; none if there are more than 12.
-pub fn sizes(name: &str) -> Vec<String> {
+pub fn sized_variants(name: &str) -> Vec<String> {
     let sized = |known: &&str| {
         let size = known.strip_prefix(name);
         !name.is_empty() && size.is_some_and(|size| size.starts_with('-'))
@@ -327,7 +327,7 @@ pub fn sizes(name: &str) -> Vec<String> {
         .map(|known| format!("preset = \"{known}\""))
         .collect();
     match sizes.len() {
-        ..=MOST_BEGUN => sizes,
+        ..=MAX_PREFIX_MATCHES => sizes,
         _ => Vec::new(),
     }
 }
@@ -343,7 +343,11 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// # Errors
 /// If there is no preset of this name; the error suggests the nearest one.
 pub fn parse_preset(name: &str) -> Result<Preset> {
-    let text = text(name)
-        .ok_or_else(|| Error::usage(format!("there is no preset `{name}`{}", near(name))))?;
+    let text = text(name).ok_or_else(|| {
+        Error::usage(format!(
+            "there is no preset `{name}`{}",
+            suggest_preset(name)
+        ))
+    })?;
     toml::from_str(text).map_err(|error| Error::run(format!("preset {name}: {error}")))
 }

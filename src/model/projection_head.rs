@@ -8,11 +8,11 @@
 //! The last map has weight normalisation (Salimans and Kingma 2016) whose gains stay 1, so that scores are cosines. The head
 //! belongs to the task; it is not part of the network that is used afterwards.
 
-use super::ModelInputs;
+use super::BuildContext;
 use crate::kernel;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Declares, Place, Roles, WEIGHT};
+use crate::nn::role::{Declaration, Place, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 
@@ -20,7 +20,7 @@ use burn::tensor::Tensor;
 pub const NAME: &str = "projection_head";
 
 /// Square of the least norm that a vector is divided by (PyTorch's `normalize`).
-const LEAST: f64 = 1e-24;
+const MIN_NORM_SQUARED: f64 = 1e-24;
 
 /// The widths of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,12 +50,12 @@ impl ProjectionHeadShape {
     }
 
     /// Builds the head; its parameters are drawn at their first use.
-    pub fn init(&self, initial: Initial, inputs: &ModelInputs) -> ProjectionHead {
-        let init = Init::of_heads(inputs.device, inputs.seed, initial).of(NAME);
+    pub fn init(&self, initial: InitSettings, inputs: &BuildContext) -> ProjectionHead {
+        let init = Init::of_heads(inputs.device, inputs.seed, initial).part(NAME);
         let map = |name: &str, from: usize, to: usize| {
-            Linear::new(from, to, true, MatrixRole::Inner, &init.of(name))
+            Linear::new(from, to, true, MatrixRole::Inner, &init.part(name))
         };
-        let last = init.of("last");
+        let last = init.part("last");
         ProjectionHead {
             first: map("first", self.d_in, self.d_hidden),
             second: map("second", self.d_hidden, self.d_hidden),
@@ -69,11 +69,11 @@ impl ProjectionHeadShape {
 pub const ROLES: Roles = Roles::new(
     "ProjectionHead",
     &[
-        ("first", Declares::Stands(Place::Head)),
-        ("second", Declares::Stands(Place::Head)),
-        ("bottleneck", Declares::Stands(Place::Head)),
+        ("first", Declaration::Place(Place::Head)),
+        ("second", Declaration::Place(Place::Head)),
+        ("bottleneck", Declaration::Place(Place::Head)),
         ("last", WEIGHT),
-        ("last", Declares::Stands(Place::Head)),
+        ("last", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -94,20 +94,20 @@ impl ProjectionHead {
     /// Computes scores `[rows, d_out]` of vectors `[rows, d_in]`, in float32. `rests` freezes the last map.
     pub fn forward(&self, x: Tensor<2>, rests: bool) -> Tensor<2> {
         let gelu = kernel::Activation::Gelu;
-        let x = self.first.activated(x.unsqueeze_dim::<3>(0), gelu);
-        let x = self.second.activated(x, gelu);
+        let x = self.first.forward_activated(x.unsqueeze_dim::<3>(0), gelu);
+        let x = self.second.forward_activated(x, gelu);
         let x = self.bottleneck.forward(x).squeeze_dim::<2>(0);
         let last = match rests {
             true => self.last.val().detach(),
             false => self.last.val(),
         };
-        let directions = normalised(kernel::full(last));
-        normalised(kernel::full(x)).matmul(directions.transpose())
+        let directions = l2_normalise(kernel::to_f32(last));
+        l2_normalise(kernel::to_f32(x)).matmul(directions.transpose())
     }
 }
 
 /// Scales rows to length 1.
-fn normalised(x: Tensor<2>) -> Tensor<2> {
+fn l2_normalise(x: Tensor<2>) -> Tensor<2> {
     let squares = (x.clone() * x.clone()).sum_dim(1);
-    x / squares.clamp_min(LEAST).sqrt()
+    x / squares.clamp_min(MIN_NORM_SQUARED).sqrt()
 }

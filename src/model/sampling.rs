@@ -42,41 +42,41 @@ impl Sampling {
     /// Samples the token that follows `tokens` in row `row`, given the logits of all tokens. A token whose logit is NaN is
     /// never chosen; if all are, the result is token 0.
     pub fn draw(&self, logits: &[f32], tokens: &[u32], row: usize) -> u32 {
-        self.draw_by(logits, tokens, || {
+        self.draw_with(logits, tokens, || {
             let at = (tokens.len() as u64, row as u64, 0);
             Stream::new(self.seed, Purpose::Sampling, at).uniform()
         })
     }
 
     /// Samples like [`Self::draw`] with a given number in [0, 1); `uniform` is only called if a random number is needed.
-    pub fn draw_by(&self, logits: &[f32], tokens: &[u32], uniform: impl FnOnce() -> f32) -> u32 {
+    pub fn draw_with(&self, logits: &[f32], tokens: &[u32], uniform: impl FnOnce() -> f32) -> u32 {
         if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
-            return highest(logits);
+            return argmax(logits);
         }
-        let scores = self.scored(logits, tokens);
+        let scores = self.penalised_logits(logits, tokens);
         if self.temperature <= 0.0 || scores.is_empty() {
-            return likeliest(&scores);
+            return most_likely(&scores);
         }
         let mut ranked = Ranked::new(scores, self.temperature);
-        let (count, total) = self.cut(&mut ranked);
+        let (count, total) = self.truncate(&mut ranked);
         let mut left = f64::from(uniform()) * total;
         for place in 0..count {
-            let (id, weight) = ranked.at(place);
+            let (id, weight) = ranked.at_rank(place);
             left -= weight;
             if left < 0.0 {
                 return id;
             }
         }
-        ranked.at(count - 1).0
+        ranked.at_rank(count - 1).0
     }
 
     /// Samples like [`Self::draw_by`], but without sorting if no rule needs it: the given random number then selects among tokens
     /// in order of their ids. The probabilities are the same; the same number may select another token.
     pub fn draw_unsorted(&self, logits: &[f32], tokens: &[u32], uniform: f32) -> u32 {
         let cuts = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
-        let best = logits[highest(logits) as usize];
+        let best = logits[argmax(logits) as usize];
         if cuts || self.temperature <= 0.0 || self.repetition_penalty != 1.0 || !best.is_finite() {
-            return self.draw_by(logits, tokens, || uniform);
+            return self.draw_with(logits, tokens, || uniform);
         }
         let weight = |score: &f32| match score.is_nan() {
             true => 0.0,
@@ -95,18 +95,21 @@ impl Sampling {
     /// Returns the tokens that the rules allow after `tokens`, most likely first, each with its weight, and the sum of the
     /// weights: a probability is a weight divided by the sum. At a temperature of 0 it returns all tokens with their logits, in
     /// order of their ids. The list is empty if all logits are NaN.
-    pub fn kept(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
-        let scores = self.scored(logits, tokens);
+    pub fn candidates(&self, logits: &[f32], tokens: &[u32]) -> (Vec<(u32, f64)>, f64) {
+        let scores = self.penalised_logits(logits, tokens);
         if self.temperature <= 0.0 || scores.is_empty() {
             return (scores, 0.0);
         }
         let mut ranked = Ranked::new(scores, self.temperature);
-        let (count, total) = self.cut(&mut ranked);
-        ((0..count).map(|place| ranked.at(place)).collect(), total)
+        let (count, total) = self.truncate(&mut ranked);
+        (
+            (0..count).map(|place| ranked.at_rank(place)).collect(),
+            total,
+        )
     }
 
     /// Applies the repetition penalty and returns the logits that are not NaN, in order of the tokens.
-    fn scored(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
+    fn penalised_logits(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
         let each = logits.iter().enumerate();
         let mut scores: Vec<(u32, f64)> = each
             .map(|(id, score)| (id as u32, f64::from(*score)))
@@ -117,21 +120,21 @@ impl Sampling {
     }
 
     /// Returns how many of the most likely tokens may be drawn (at least one), and the sum of their weights.
-    fn cut(&self, ranked: &mut Ranked) -> (usize, f64) {
+    fn truncate(&self, ranked: &mut Ranked) -> (usize, f64) {
         let most = self
             .top_k
             .map_or(ranked.len(), |k| k.clamp(1, ranked.len()));
         let (mut count, mut total) = match most < ranked.len() {
-            true => (most, (0..most).map(|place| ranked.at(place).1).sum()),
-            false => (most, ranked.total()),
+            true => (most, (0..most).map(|place| ranked.at_rank(place).1).sum()),
+            false => (most, ranked.total_weight()),
         };
         if let Some(p) = self.top_p {
             let mass = p * total;
-            (count, total) = first(ranked, count, |sum, _| sum < mass);
+            (count, total) = take_leading(ranked, count, |sum, _| sum < mass);
         }
         if let Some(p) = self.min_p {
             // The weight of the most likely token is 1.
-            (count, total) = first(ranked, count, |_, next| next >= p);
+            (count, total) = take_leading(ranked, count, |_, next| next >= p);
         }
         (count, total)
     }
@@ -140,7 +143,7 @@ impl Sampling {
         if self.repetition_penalty == 1.0 {
             return;
         }
-        for id in present(tokens) {
+        for id in distinct_tokens(tokens) {
             if let Some((_, score)) = scores.get_mut(id as usize) {
                 *score = penalised(*score, self.repetition_penalty);
             }
@@ -149,7 +152,7 @@ impl Sampling {
 }
 
 /// Returns the tokens of a text, each once.
-pub(crate) fn present(tokens: &[u32]) -> Vec<u32> {
+pub(crate) fn distinct_tokens(tokens: &[u32]) -> Vec<u32> {
     let mut present = tokens.to_vec();
     present.sort_unstable();
     present.dedup();
@@ -167,7 +170,7 @@ pub(crate) fn penalised(score: f64, penalty: f64) -> f64 {
 
 /// Returns the first token with the highest logit. It keeps sixteen running maxima, which the compiler holds in one register,
 /// because it runs for every row of every step.
-fn highest(logits: &[f32]) -> u32 {
+fn argmax(logits: &[f32]) -> u32 {
     let larger = |best: f32, score: f32| if score > best { score } else { best };
     let mut best = [f32::NEG_INFINITY; 16];
     let (lines, rest) = logits.as_chunks::<16>();
@@ -183,7 +186,7 @@ fn highest(logits: &[f32]) -> u32 {
 }
 
 /// Returns the first of some tokens with the highest logit.
-fn likeliest(scores: &[(u32, f64)]) -> u32 {
+fn most_likely(scores: &[(u32, f64)]) -> u32 {
     scores
         .iter()
         .fold(
@@ -195,10 +198,14 @@ fn likeliest(scores: &[(u32, f64)]) -> u32 {
 
 /// Returns how many of the first `count` weights are taken (at least one), and their sum: `takes` decides from the sum so far and
 /// the next weight.
-fn first(ranked: &mut Ranked, count: usize, takes: impl Fn(f64, f64) -> bool) -> (usize, f64) {
+fn take_leading(
+    ranked: &mut Ranked,
+    count: usize,
+    takes: impl Fn(f64, f64) -> bool,
+) -> (usize, f64) {
     let mut sum = 0.0;
     for place in 0..count {
-        let (_, weight) = ranked.at(place);
+        let (_, weight) = ranked.at_rank(place);
         if place > 0 && !takes(sum, weight) {
             return (place, sum);
         }
@@ -287,7 +294,7 @@ mod tests {
             }
             seen
         };
-        let sorted = count(&|uniform| sampling.draw_by(&logits, &[], || uniform));
+        let sorted = count(&|uniform| sampling.draw_with(&logits, &[], || uniform));
         let unsorted = count(&|uniform| sampling.draw_unsorted(&logits, &[], uniform));
         assert_eq!((unsorted[1], unsorted[3]), (0, 0));
         for (a, b) in sorted.iter().zip(unsorted) {

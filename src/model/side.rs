@@ -7,7 +7,7 @@ use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, PositionConfig, Span, TokenPositions};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::{
     Depth, LayerGroup, Memory, ModelState, Stack, StackConfig, StackContext, StackShape,
 };
@@ -18,8 +18,8 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "Side",
     &[
-        ("position", Declares::Stands(Place::Position)),
-        ("embedding_norm", Declares::Stands(Place::Input)),
+        ("position", Declaration::Place(Place::Position)),
+        ("embedding_norm", Declaration::Place(Place::Input)),
     ],
 );
 
@@ -35,7 +35,7 @@ pub struct Side {
 }
 
 /// The depth of an encoder, with the keys of an encoder-decoder.
-pub(super) fn reads(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_> {
+pub(super) fn encoder_depth(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_> {
     Depth {
         key: "n_encoder_layers",
         causal: false,
@@ -48,7 +48,7 @@ pub(super) fn reads(n_layers: Option<usize>, groups: &[LayerGroup]) -> Depth<'_>
 }
 
 /// The depth of a decoder that attends to an encoder's output, with the keys of an encoder-decoder.
-pub(super) fn writes<'a>(
+pub(super) fn decoder_depth<'a>(
     n_layers: Option<usize>,
     groups: &'a [LayerGroup],
     cross: &'a AttentionConfig,
@@ -65,34 +65,38 @@ pub(super) fn writes<'a>(
 }
 
 /// The settings from which both sides of an encoder-decoder are built.
-pub(super) struct Sides<'a> {
+pub(super) struct SidesBuilder<'a> {
     pub stack: &'a StackConfig,
     pub encoder: Depth<'a>,
     pub decoder: Depth<'a>,
     pub embedding_norm: bool,
 }
 
-impl Sides<'_> {
+impl SidesBuilder<'_> {
     /// Builds the encoder, for up to `context` positions; `model` draws its parameters.
     pub fn encoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
         let [(alpha, beta), _] = self.alpha_beta();
-        let init = model.of("encoder").scaled(2 * self.encoder.blocks(), beta);
-        self.side(self.encoder, (positions, context), alpha, &init)
+        let init = model
+            .part("encoder")
+            .with_residual_scaling(2 * self.encoder.blocks(), beta);
+        self.build(self.encoder, (positions, context), alpha, &init)
     }
 
     /// Builds the decoder, for up to `context` positions; `model` draws its parameters.
     pub fn decoder(&self, positions: &PositionConfig, context: usize, model: &Init) -> Side {
         let [_, (alpha, beta)] = self.alpha_beta();
-        let init = model.of("decoder").scaled(3 * self.decoder.blocks(), beta);
-        self.side(self.decoder, (positions, context), alpha, &init)
+        let init = model
+            .part("decoder")
+            .with_residual_scaling(3 * self.decoder.blocks(), beta);
+        self.build(self.decoder, (positions, context), alpha, &init)
     }
 
     fn alpha_beta(&self) -> [(f64, f64); 2] {
         let [n, m] = [self.encoder, self.decoder].map(|depth| depth.blocks());
-        self.stack.norm_placement.alpha_beta_of_both(n, m)
+        self.stack.norm_placement.alpha_beta_encoder_decoder(n, m)
     }
 
-    fn side(
+    fn build(
         &self,
         depth: Depth,
         (positions, context): (&PositionConfig, usize),
@@ -110,9 +114,9 @@ impl Sides<'_> {
         };
         let norm = || config.norm.init(config.d_model, init);
         Side {
-            position: positions.init(&position, &init.of("position")),
+            position: positions.init(&position, &init.part("position")),
             embedding_norm: self.embedding_norm.then(norm),
-            stack: Stack::new(&stack, &init.of("stack")),
+            stack: Stack::new(&stack, &init.part("stack")),
         }
     }
 }
@@ -127,10 +131,10 @@ impl Side {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        let seen = source.visible();
-        let memory = Memory::of(&source.states, &seen);
+        let seen = source.visibility();
+        let memory = Memory::without_positions(&source.states, &seen);
         let visible = Visibility::causal();
-        pass.within("decoder", || {
+        pass.in_network("decoder", || {
             self.forward(x, dropout, &visible, Some(memory), state, pass)
         })
     }
@@ -163,7 +167,7 @@ impl Side {
         });
         let context = StackContext {
             position: &self.position,
-            places: &places,
+            token_positions: &places,
             span: Span {
                 queries: seq,
                 keys: offset + seq,
@@ -172,7 +176,7 @@ impl Side {
             visible,
             state,
             memory,
-            between: None,
+            before_blocks: None,
             pass,
         };
         let x = pass.dropout(x, "embedding", dropout);

@@ -14,7 +14,7 @@ pub struct Source {
 
 impl Source {
     /// Returns the mask of the source's tokens without padding.
-    pub(super) fn visible(&self) -> Visibility {
+    pub(super) fn visibility(&self) -> Visibility {
         visible(self.lengths.as_deref())
     }
 
@@ -35,5 +35,5 @@ impl Source {
 
 /// Returns the mask in which every query of a row sees the row's tokens, without padding.
 pub(super) fn visible(lengths: Option<&[usize]>) -> Visibility {
-    lengths.map(Visibility::of_lengths).unwrap_or_default()
+    lengths.map(Visibility::from_lengths).unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //! tokens; Beltagy et al. 2020, section 7).
 
 use super::{Demand, EncoderDecoderConfig};
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::position::PositionConfig;
 
 impl EncoderDecoderConfig {
@@ -16,10 +16,10 @@ impl EncoderDecoderConfig {
             let rule = "target_max_len has no effect: positions other than learned ones have no table of rows; leave it out";
             return at.fault(keys, rule);
         };
-        if !at.count("target_max_len", rows, LONGEST) {
+        if !at.count("target_max_len", rows, MAX_POSITIONS) {
             return;
         }
-        let written = demand.written;
+        let written = demand.max_generated;
         let longest = rows.saturating_sub(learned.first);
         if longest == 0 || written.is_some_and(|written| written > longest) {
             let rule = format!(

@@ -5,7 +5,7 @@ use super::decoder::{Decoder, DecoderInput};
 use super::encoder::pooler::PoolerInput;
 use super::encoder::{Encoder, EncoderInput};
 use super::recurrent::RecurrentReader;
-use super::{LanguageModel, ModelConfig, ModelInputs};
+use super::{BuildContext, LanguageModel, ModelConfig};
 use crate::kernel::{self, replay};
 use crate::nn::pass::Pass;
 use burn::module::Module;
@@ -26,12 +26,12 @@ pub enum TextModel {
 
 impl TextModel {
     /// Builds the network of a config; `None` if the config is of another kind.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::Encoder(c) => Some(Self::Encoder(c.init(inputs))),
             ModelConfig::Recurrent(c) => Some(Self::Recurrent(c.reader(inputs))),
             ModelConfig::Convolutional(c) => Some(Self::Convolutional(c.init(inputs))),
-            ModelConfig::Decoder(c) => Some(Self::Decoder(c.reader(inputs))),
+            ModelConfig::Decoder(c) => Some(Self::Decoder(c.init_reader(inputs))),
             _ => None,
         }
     }
@@ -59,14 +59,14 @@ impl TextModel {
             Self::Encoder(network) => network.pooled(hidden, lengths),
             Self::Recurrent(network) => network.pooled(hidden),
             Self::Convolutional(network) => network.pooled(hidden, lengths),
-            Self::Decoder(_) => last(hidden, lengths),
+            Self::Decoder(_) => last_token(hidden, lengths),
         }
     }
 
     /// Returns the input of token-level heads, `[batch, seq, d]`: the hidden states, or an encoder's transform of them.
-    pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
+    pub fn token_features(&self, hidden: Tensor<3>) -> Tensor<3> {
         match self {
-            Self::Encoder(network) => network.for_tokens(hidden),
+            Self::Encoder(network) => network.token_features(hidden),
             Self::Recurrent(_) | Self::Convolutional(_) | Self::Decoder(_) => hidden,
         }
     }
@@ -80,7 +80,7 @@ impl TextModel {
                 PoolerInput::Last => TextPooling::Last,
             },
             Self::Recurrent(_) | Self::Decoder(_) => TextPooling::Last,
-            Self::Convolutional(_) => TextPooling::Largest,
+            Self::Convolutional(_) => TextPooling::Max,
         }
     }
 
@@ -105,11 +105,11 @@ pub enum TextPooling {
     /// The state of the last position.
     Last,
     /// The maximum of each feature over all positions.
-    Largest,
+    Max,
 }
 
 /// Averages hidden states `[batch, seq, d]` over each text's positions: `[batch, d]`.
-pub fn mean(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+pub fn mean_pool(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let ([rows, cols, d], device) = (hidden.dims(), hidden.device());
     let weights: Vec<f32> = (0..rows)
         .flat_map(|row| {
@@ -123,7 +123,7 @@ pub fn mean(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
 }
 
 /// Takes the maximum of each feature of hidden states `[batch, seq, d]` over each text's positions: `[batch, d]`.
-pub fn largest(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+pub fn max_pool(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let [batch, seq, d] = hidden.dims();
     let padded = |lengths: &&[usize]| lengths.iter().any(|length| *length < seq);
     let hidden = match lengths.filter(padded) {
@@ -143,7 +143,7 @@ pub fn largest(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
 }
 
 /// Returns the hidden state of each text's last token, `[batch, d]`.
-pub fn last(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
+pub fn last_token(hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
     let ([batch, seq, d], device) = (hidden.dims(), hidden.device());
     let place = |row: usize| {
         let length = lengths.map_or(seq, |lengths| lengths[row]);

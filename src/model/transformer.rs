@@ -20,17 +20,17 @@ impl<'a> Transformer<'a> {
     }
 
     /// Number of parameters that a single token does not use; shared layers count once.
-    pub(super) fn unused(&self) -> usize {
+    pub(super) fn inactive_parameters(&self) -> usize {
         let stack = self.stack;
         let blocks = self.depths().flat_map(move |depth| {
             let owners = stack.share_layers.owners(depth.blocks());
             let blocks = 0..depth.blocks();
-            let owned = blocks.filter(move |block| owners.feeding(*block) == *block);
+            let owned = blocks.filter(move |block| owners.feed_forward_owner(*block) == *block);
             owned.map(move |block| stack.block(&depth, block))
         });
         let layers = blocks.filter_map(|block| block.feed_forward);
         layers.fold(0, |sum: usize, layer| {
-            sum.saturating_add(layer.unused(self.stack.d_model))
+            sum.saturating_add(layer.inactive_parameters(self.stack.d_model))
         })
     }
 
@@ -47,6 +47,7 @@ impl<'a> Transformer<'a> {
     /// a property use these, independent of the number of blocks.
     pub fn distinct_blocks(&self) -> impl Iterator<Item = BlockConfig<'a>> {
         let stack = self.stack;
-        self.depths().flat_map(move |depth| stack.sorts(depth))
+        self.depths()
+            .flat_map(move |depth| stack.distinct_blocks(depth))
     }
 }

@@ -12,13 +12,13 @@
 mod facts;
 pub mod sigmoid;
 
-use super::{ImageModel, ModelConfig, ModelInputs, TextModel, Use};
+use super::{BuildContext, ImageModel, ModelConfig, TextModel, Use};
 use crate::nn::Kind;
 use crate::nn::bounds::Bounds;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::one_table::{is_true, is_usual};
 use crate::rng;
 use burn::module::{Module, Param};
@@ -41,7 +41,7 @@ pub(super) const USES: &[Use] = &[Use::ImageText];
 /// Name of the text tower's seed. The tower draws from a separate seed because its parts have the same names as the image tower's.
 const TEXT: &str = "text";
 /// Upper bound of exp(`logit_scale`). Source: Radford et al. 2021, section 2.5.
-const MOST_SCALE: f32 = 100.0;
+const MAX_SCALE: f32 = 100.0;
 
 /// The settings of two towers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -52,7 +52,7 @@ pub struct TwoTowersConfig {
     /// The text network: `decoder`, `encoder`, `recurrent` or `convolutional`.
     pub text: Box<ModelConfig>,
     /// Width of the embeddings that are compared.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(default = "d_joint")]
     pub d_joint: usize,
     /// Whether a matrix projects the image's vector onto `d_joint`. Without it the vector is compared unchanged, and its width
@@ -89,14 +89,14 @@ fn temperature() -> f64 {
 
 impl TwoTowersConfig {
     /// Builds the towers; `None` if a tower's kind does not serve, or the inputs have no image.
-    pub fn init(&self, inputs: &ModelInputs) -> Option<TwoTowers> {
-        let of_texts = ModelInputs {
-            seed: rng::part(inputs.seed, TEXT),
+    pub fn init(&self, inputs: &BuildContext) -> Option<TwoTowers> {
+        let of_texts = BuildContext {
+            seed: rng::part_coordinate(inputs.seed, TEXT),
             ..*inputs
         };
-        let projection = |tower: &ModelConfig, inputs: &ModelInputs| {
-            let init = Init::of_heads(inputs.device, inputs.seed, tower.initial());
-            let init = init.of("projection");
+        let projection = |tower: &ModelConfig, inputs: &BuildContext| {
+            let init = Init::of_heads(inputs.device, inputs.seed, tower.init_settings());
+            let init = init.part("projection");
             let bias = self.projection_bias;
             Linear::new(
                 tower.d_pooled(),
@@ -106,7 +106,7 @@ impl TwoTowersConfig {
                 &init,
             )
         };
-        let init = Init::of_heads(inputs.device, inputs.seed, self.image.initial());
+        let init = Init::of_heads(inputs.device, inputs.seed, self.image.init_settings());
         let temperature = self.temperature;
         Some(TwoTowers {
             image: ImageModel::new(&self.image, inputs)?,
@@ -130,11 +130,11 @@ impl TwoTowersConfig {
 pub const ROLES: Roles = Roles::new(
     "TwoTowers",
     &[
-        ("image_projection", Declares::Stands(Place::Head)),
-        ("text_projection", Declares::Stands(Place::Head)),
-        ("logit_scale", Declares::Stands(Place::Head)),
+        ("image_projection", Declaration::Place(Place::Head)),
+        ("text_projection", Declaration::Place(Place::Head)),
+        ("logit_scale", Declaration::Place(Place::Head)),
         ("logit_scale", crate::nn::role::BIAS),
-        ("sigmoid", Declares::Stands(Place::Head)),
+        ("sigmoid", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -143,8 +143,8 @@ pub const BOUNDS: Bounds = Bounds {
     holder: "TwoTowers",
     field: "logit_scale",
     // The divisor of cosines may grow without bound.
-    least: f32::MIN,
-    most: 4.605_170_2, // ln 100
+    min: f32::MIN,
+    max: 4.605_170_2, // ln 100
 };
 
 /// An image network and a text network.
@@ -166,7 +166,7 @@ pub struct TwoTowers {
 
 impl TwoTowers {
     /// Builds the towers of a config; `None` if the config is of another kind, or the inputs have no image.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::TwoTowers(c) => c.init(inputs),
             _ => None,
@@ -174,17 +174,17 @@ impl TwoTowers {
     }
 
     /// Computes embeddings `[rows, d_joint]` of images `[rows, channels, height, width]`.
-    pub fn of_images(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+    pub fn embed_images(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
         let pooled = self.image.pooled(pixels, pass);
         match &self.image_projection {
-            Some(projection) => onto(projection, pooled),
+            Some(projection) => project(projection, pooled),
             None => pooled,
         }
     }
 
     /// Computes embeddings `[rows, d_joint]` of texts from their pooled vectors, `[rows, features]`.
-    pub fn of_pooled_texts(&self, pooled: Tensor<2>) -> Tensor<2> {
-        onto(&self.text_projection, pooled)
+    pub fn embed_pooled_texts(&self, pooled: Tensor<2>) -> Tensor<2> {
+        project(&self.text_projection, pooled)
     }
 
     /// Computes scores `[images, texts]` from cosines.
@@ -203,7 +203,7 @@ impl TwoTowers {
 }
 
 /// Projects pooled vectors: `[rows, features]` → `[rows, d_joint]`.
-fn onto(projection: &Linear, x: Tensor<2>) -> Tensor<2> {
+fn project(projection: &Linear, x: Tensor<2>) -> Tensor<2> {
     let [rows, width] = x.dims();
     let projected = projection.forward(x.reshape([1, rows, width]));
     let [_, _, width] = projected.dims();
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn the_bound_is_the_logarithm_of_a_hundred() {
-        assert_eq!(BOUNDS.most, MOST_SCALE.ln());
+        assert_eq!(BOUNDS.max, MAX_SCALE.ln());
         assert_eq!(-temperature().ln() as f32, (1.0f64 / 0.07).ln() as f32);
     }
 }

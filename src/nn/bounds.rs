@@ -11,31 +11,31 @@ pub struct Bounds {
     /// Name of the parameter's field in that struct.
     pub field: &'static str,
     /// Smallest value that an element may have.
-    pub least: f32,
+    pub min: f32,
     /// Largest value that an element may have.
-    pub most: f32,
+    pub max: f32,
 }
 
 /// Returns the model with each bounded parameter clamped to its range.
 pub fn clamp_to_bounds<M: Module>(model: M, bounds: &[Bounds]) -> M {
-    model.map(&mut Within {
+    model.map(&mut ClampMapper {
         bounds,
         range: None,
     })
 }
 
-struct Within<'a> {
+struct ClampMapper<'a> {
     bounds: &'a [Bounds],
     /// The range of the next parameter that is visited, if it has one.
     range: Option<[f32; 2]>,
 }
 
-impl ModuleMapper for Within<'_> {
+impl ModuleMapper for ClampMapper<'_> {
     fn enter_module(&mut self, name: &str, container: &str) {
         let holder = container.strip_prefix("Struct:");
         let mut bounds = self.bounds.iter();
         let own = bounds.find(|bounds| name == bounds.field && holder == Some(bounds.holder));
-        self.range = own.map(|bounds| [bounds.least, bounds.most]);
+        self.range = own.map(|bounds| [bounds.min, bounds.max]);
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {

@@ -18,7 +18,7 @@ pub struct Moments {
 impl Moments {
     /// Adds all elements of a tensor.
     fn add(&mut self, x: &Tensor<3>) {
-        let data = kernel::read(kernel::full(kernel::untracked(x.clone())));
+        let data = kernel::read(kernel::to_f32(kernel::untracked(x.clone())));
         for value in data.iter::<f32>().map(f64::from) {
             self.sum += value;
             self.squares += value * value;
@@ -35,7 +35,7 @@ impl Moments {
 
 /// The measurements of one residual connection.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Branch {
+pub struct ConnectionMoments {
     /// The scale parameter of the connection's skip path.
     pub skip: ParamId,
     /// Moments of the stream that enters the stack; measured at the stack's first connection only, empty in all others.
@@ -46,13 +46,13 @@ pub struct Branch {
 
 /// The residual connections of each stack of a network, in the order of the computation.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Branches {
-    stacks: Vec<(String, Vec<Branch>)>,
+pub struct ResidualMoments {
+    stacks: Vec<(String, Vec<ConnectionMoments>)>,
 }
 
-impl Branches {
+impl ResidualMoments {
     /// Returns the connections of each stack, stack by stack.
-    pub fn stacks(&self) -> impl Iterator<Item = &[Branch]> {
+    pub fn stacks(&self) -> impl Iterator<Item = &[ConnectionMoments]> {
         self.stacks.iter().map(|(_, branches)| branches.as_slice())
     }
 
@@ -65,7 +65,8 @@ impl Branches {
         stream: &Tensor<3>,
         result: &Tensor<3>,
     ) {
-        let has = |branches: &[Branch]| branches.iter().any(|branch| branch.skip == skip);
+        let has =
+            |branches: &[ConnectionMoments]| branches.iter().any(|branch| branch.skip == skip);
         let known = self.stacks.iter().position(|(_, all)| has(all));
         let stack = place.rsplit_once("blocks.").map_or("", |(stack, _)| stack);
         let at = known.or_else(|| self.stacks.iter().position(|(name, _)| name == stack));
@@ -76,7 +77,7 @@ impl Branches {
         let branches = &mut self.stacks[at].1;
         let number = branches.iter().position(|branch| branch.skip == skip);
         let number = number.unwrap_or_else(|| {
-            branches.push(Branch {
+            branches.push(ConnectionMoments {
                 skip,
                 stream: Moments::default(),
                 result: Moments::default(),
@@ -103,7 +104,7 @@ mod tests {
     fn stacks_are_apart_and_passes_add_up() {
         let [x, y] = [tensor([1.0, 1.0, 3.0, 3.0]), tensor([0.0, 0.0, 4.0, 4.0])];
         let [a, b, c] = [1, 2, 3].map(ParamId::from);
-        let mut branches = Branches::default();
+        let mut branches = ResidualMoments::default();
         branches.note("encoder.blocks.0", a, &x, &y);
         branches.note("encoder.blocks.1", b, &y, &x);
         branches.note("decoder.blocks.0", c, &y, &y);

@@ -9,7 +9,7 @@
 use super::Kind;
 use super::init::Init;
 use super::pass::Pass;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel;
 use crate::nn::role::{NORM, Roles, STATE};
 use burn::module::{Module, Param, RunningState};
@@ -60,7 +60,7 @@ impl ChannelNormConfig {
             }
             Self::Group(norm) => {
                 at.positive("eps", norm.eps);
-                let groups = at.count("groups", norm.groups, WIDEST);
+                let groups = at.count("groups", norm.groups, MAX_WIDTH);
                 if let Some(width) = width.filter(|w| groups && !w.is_multiple_of(norm.groups)) {
                     let rule = format!(
                         "width = {width} is not a multiple of {} groups = {}",
@@ -107,7 +107,7 @@ impl Default for BatchNormConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct GroupNormConfig {
     /// Groups of planes; a divisor of every number of planes.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub groups: usize,
     /// Added to the variance.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -159,7 +159,7 @@ impl ChannelNorm {
     /// Normalises `x` `[batch, planes, height, width]`; the shape stays the same.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         match self {
-            Self::Batch(norm) if pass.trains() && norm.learns() => norm.forward_training(x),
+            Self::Batch(norm) if pass.is_training() && norm.learns() => norm.forward_training(x),
             Self::Batch(norm) => norm.forward(x),
             Self::Group(norm) => norm.forward(x),
         }

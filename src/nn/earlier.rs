@@ -10,14 +10,14 @@ use std::ops::Range;
 
 /// The most recent hidden states that a layer read before the current segment.
 #[derive(Clone, Debug, Default)]
-pub struct Earlier {
+pub struct EarlierStates {
     /// `[batch, positions, d_model]`, the most recent last; `None` before the first segment.
     pub states: Option<Tensor<3>>,
     /// For each row, how many of its most recent positions belong to the text that the row is reading; the others are masked.
-    pub open: Vec<usize>,
+    pub current_text_lengths: Vec<usize>,
 }
 
-impl Earlier {
+impl EarlierStates {
     /// Returns the number of remembered positions per row.
     pub fn positions(&self) -> usize {
         self.states.as_ref().map_or(0, |states| states.dims()[1])
@@ -25,16 +25,16 @@ impl Earlier {
 
     /// Appends a segment `[batch, seq, d_model]` whose positions see each other as `visible` says. The most recent `most`
     /// positions are kept, without gradients.
-    pub fn read(&mut self, x: &Tensor<3>, visible: &Visibility, most: usize) {
+    pub fn append(&mut self, x: &Tensor<3>, visible: &Visibility, most: usize) {
         let [batch, seq, d_model] = x.dims();
         let before = self.positions();
         let open = match self.states {
-            Some(_) => std::mem::take(&mut self.open),
+            Some(_) => std::mem::take(&mut self.current_text_lengths),
             None => vec![0; batch],
         };
         let kept = most.min(before + seq);
-        self.open = visible.open_after(&open, seq);
-        for open in &mut self.open {
+        self.current_text_lengths = visible.visible_to_next_segment(&open, seq);
+        for open in &mut self.current_text_lengths {
             *open = kept.min(*open);
         }
         let x = x.clone().detach();
@@ -70,8 +70,10 @@ impl Earlier {
     pub(super) fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some(states) = self.states.take() {
             let numbers = kernel::read(rows.clone());
-            let open = numbers.iter::<i64>().map(|row| self.open[row as usize]);
-            self.open = open.collect();
+            let open = numbers
+                .iter::<i64>()
+                .map(|row| self.current_text_lengths[row as usize]);
+            self.current_text_lengths = open.collect();
             self.states = Some(states.select(0, rows.clone()));
         }
     }
@@ -82,27 +84,27 @@ impl Earlier {
             None => Self::default(),
             Some(states) => Self {
                 states: Some(states.clone().slice(rows.clone())),
-                open: self.open[rows].to_vec(),
+                current_text_lengths: self.current_text_lengths[rows].to_vec(),
             },
         }
     }
 
     /// Concatenates the memories of several groups of rows.
-    pub(super) fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+    pub(super) fn concat<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         let (mut states, mut open) = (Vec::new(), Vec::new());
         for part in parts {
             states.extend(part.states.clone());
-            open.extend_from_slice(&part.open);
+            open.extend_from_slice(&part.current_text_lengths);
         }
         Self {
             states: (!states.is_empty()).then(|| Tensor::cat(states, 0)),
-            open,
+            current_text_lengths: open,
         }
     }
 
     /// Masks the whole memory of the rows for which `kept` is false.
     pub(super) fn reset(&mut self, kept: &[bool]) {
-        for (open, kept) in self.open.iter_mut().zip(kept) {
+        for (open, kept) in self.current_text_lengths.iter_mut().zip(kept) {
             *open = if *kept { *open } else { 0 };
         }
     }

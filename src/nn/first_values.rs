@@ -10,34 +10,34 @@ use std::cell::RefCell;
 /// The first layer's values, shared by the layers during one pass through a stack.
 #[derive(Debug, Default)]
 pub struct FirstValues {
-    given: Option<Tensor<3>>,
+    inherited: Option<Tensor<3>>,
     made: RefCell<Option<Tensor<3>>>,
 }
 
 impl FirstValues {
     /// Starts with the values of an earlier block, if there are any.
-    pub fn of(given: Option<Tensor<3>>) -> Self {
+    pub fn starting_with(given: Option<Tensor<3>>) -> Self {
         Self {
-            given,
+            inherited: given,
             made: RefCell::default(),
         }
     }
 
     /// Returns the values `[batch, seq, d_model]`, once a layer has stored them.
     pub fn get(&self) -> Option<Tensor<3>> {
-        self.given.clone().or_else(|| self.made())
+        self.inherited.clone().or_else(|| self.stored())
     }
 
     /// Stores a layer's values `[batch, seq, d_model]` for later layers, unless an earlier layer has already done so.
     pub fn put(&self, values: &Tensor<3>) {
         let mut made = self.made.borrow_mut();
-        if self.given.is_none() && made.is_none() {
+        if self.inherited.is_none() && made.is_none() {
             *made = Some(values.clone());
         }
     }
 
     /// Returns the values that were stored here, as opposed to given at the start.
-    pub fn made(&self) -> Option<Tensor<3>> {
+    pub fn stored(&self) -> Option<Tensor<3>> {
         self.made.borrow().clone()
     }
 }
@@ -53,14 +53,14 @@ mod tests {
         let values = |x: f32| Tensor::<3>::full([1, 1, 1], x, &device);
         let number = |x: Option<Tensor<3>>| x.map(|x| x.into_scalar::<f32>());
         let fresh = FirstValues::default();
-        assert!(fresh.get().is_none() && fresh.made().is_none());
+        assert!(fresh.get().is_none() && fresh.stored().is_none());
         fresh.put(&values(1.0));
         fresh.put(&values(2.0));
         assert_eq!(number(fresh.get()), Some(1.0));
-        assert_eq!(number(fresh.made()), Some(1.0));
-        let given = FirstValues::of(fresh.get());
+        assert_eq!(number(fresh.stored()), Some(1.0));
+        let given = FirstValues::starting_with(fresh.get());
         given.put(&values(3.0));
         assert_eq!(number(given.get()), Some(1.0));
-        assert!(given.made().is_none());
+        assert!(given.stored().is_none());
     }
 }

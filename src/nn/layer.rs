@@ -30,7 +30,7 @@ pub trait Layer {
     }
 
     /// Returns the matrix that the first layer of a stack with given settings lends to the other layers with the same settings.
-    fn lent(&self) -> Option<Tensor<2>> {
+    fn lent_matrix(&self) -> Option<Tensor<2>> {
         None
     }
 }
@@ -66,7 +66,7 @@ pub struct LayerContext<'a> {
     /// The memory of cross-attention, `[batch, keys, d_model]`; `None` in self-attention.
     pub memory: Option<&'a Tensor<3>>,
     /// Rotations of the queries and of the memory's keys, if the memory has positions.
-    pub turned: Option<[&'a Rotation; 2]>,
+    pub memory_rotations: Option<[&'a Rotation; 2]>,
     /// Hidden states of earlier segments as the layer reads them, `[batch, earlier, d_model]`. Their positions precede those of
     /// the input and are counted by `span` and `visible`; they serve only as keys and values.
     pub earlier: Option<Tensor<3>>,
@@ -84,9 +84,9 @@ pub struct LayerContext<'a> {
 }
 
 /// Every position sees every other one.
-static ALL: Visibility = Visibility::ALL;
+static ALL_VISIBLE: Visibility = Visibility::ALL;
 /// No rotation and no score bias.
-static NOTHING: Prepared = Prepared {
+static NO_POSITIONS: Prepared = Prepared {
     rotation: None,
     score_bias: ScoreBias::None,
     vectors: None,
@@ -95,7 +95,7 @@ static NOTHING: Prepared = Prepared {
 
 impl<'a> LayerContext<'a> {
     /// Returns the context of a layer outside a stack: `length` positions without order that all see each other.
-    pub fn alone(length: usize, pass: &'a Pass) -> Self {
+    pub fn standalone(length: usize, pass: &'a Pass) -> Self {
         Self {
             layer: 0,
             owner: 0,
@@ -104,11 +104,11 @@ impl<'a> LayerContext<'a> {
                 keys: length,
                 offset: 0,
             },
-            visible: &ALL,
+            visible: &ALL_VISIBLE,
             position: &NoPosition {},
-            prepared: &NOTHING,
+            prepared: &NO_POSITIONS,
             memory: None,
-            turned: None,
+            memory_rotations: None,
             earlier: None,
             sources: None,
             lent: None,

@@ -39,17 +39,17 @@ impl Linear {
 
     /// Maps `[batch, seq, d_in]` to `[batch, seq, d_out]`.
     pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        self.of(kernel::Operand::new(x))
+        self.forward_operand(kernel::Operand::new(x))
     }
 
     /// Applies `activation` to the result of [`Self::forward`].
-    pub fn activated(&self, x: Tensor<3>, activation: kernel::Activation) -> Tensor<3> {
+    pub fn forward_activated(&self, x: Tensor<3>, activation: kernel::Activation) -> Tensor<3> {
         let bias = self.bias.as_ref().map(Param::val);
         kernel::Operand::new(x).activated(self.weight.val(), bias, activation)
     }
 
     /// Like [`Self::forward`], for an input that several maps read.
-    pub fn of(&self, x: kernel::Operand) -> Tensor<3> {
+    pub fn forward_operand(&self, x: kernel::Operand) -> Tensor<3> {
         x.linear(self.weight.val(), self.bias.as_ref().map(Param::val))
     }
 }
@@ -58,20 +58,20 @@ impl Linear {
 const CONTAINER: &str = "Struct:Linear";
 
 /// Returns the paths of the weights of all linear maps in a module.
-pub fn weights<M: Module>(module: &M) -> BTreeSet<String> {
-    let mut linear = Weights::default();
+pub fn weight_paths<M: Module>(module: &M) -> BTreeSet<String> {
+    let mut linear = WeightPathVisitor::default();
     module.visit(&mut linear);
     linear.found
 }
 
 #[derive(Default)]
-struct Weights {
+struct WeightPathVisitor {
     path: Path,
     within: bool,
     found: BTreeSet<String>,
 }
 
-impl ModuleVisitor for Weights {
+impl ModuleVisitor for WeightPathVisitor {
     fn enter_module(&mut self, name: &str, container: &str) {
         self.path.enter(name, container);
         self.within = container == CONTAINER;
@@ -91,29 +91,29 @@ impl ModuleVisitor for Weights {
 /// Returns the model with the weights of its affine maps in the layout of [`kernel::stored`], for decoding on a CPU. The model
 /// can then be used, but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into
 /// the weights.
-pub fn stored_for_decoding<M: Module>(model: M) -> M {
-    model.materialize().map(&mut Stored::default())
+pub fn repacked_for_decoding<M: Module>(model: M) -> M {
+    model.materialize().map(&mut RepackMapper::default())
 }
 
 /// Affine maps whose weights decoding multiplies from both sides, as (container of the module, field). They keep their layout.
-const FROM_BOTH_SIDES: [(&str, &str); 2] = [("Struct:Latent", "key"), ("Struct:Latent", "value")];
+const NOT_REPACKED: [(&str, &str); 2] = [("Struct:Latent", "key"), ("Struct:Latent", "value")];
 
 #[derive(Default)]
-struct Stored {
+struct RepackMapper {
     /// Whether the next parameter belongs to an affine map.
     affine: bool,
     /// Whether the traversal is inside one of [`FROM_BOTH_SIDES`].
     stays: bool,
 }
 
-impl ModuleMapper for Stored {
+impl ModuleMapper for RepackMapper {
     fn enter_module(&mut self, name: &str, container: &str) {
-        self.stays |= FROM_BOTH_SIDES.contains(&(container, name));
+        self.stays |= NOT_REPACKED.contains(&(container, name));
         self.affine = container == CONTAINER && !self.stays;
     }
 
     fn exit_module(&mut self, name: &str, container: &str) {
-        if FROM_BOTH_SIDES.contains(&(container, name)) {
+        if NOT_REPACKED.contains(&(container, name)) {
             self.stays = false;
         }
     }

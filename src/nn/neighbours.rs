@@ -21,7 +21,7 @@ pub struct Neighbours {
 
 impl Neighbours {
     /// Creates an empty set of neighbours, with no chunk yet.
-    pub fn none(chunk: usize, count: usize) -> Self {
+    pub fn empty(chunk: usize, count: usize) -> Self {
         Self {
             chunk,
             count,
@@ -47,13 +47,13 @@ impl Neighbours {
     }
 
     /// Returns how many chunks end within the next `tokens` tokens of a row of which `seen` tokens have been read.
-    pub fn ended(chunk: usize, seen: usize, tokens: usize) -> usize {
+    pub fn chunks_ended(chunk: usize, seen: usize, tokens: usize) -> usize {
         (seen + tokens) / chunk - seen / chunk
     }
 }
 
 /// A source of neighbours.
-pub trait Retrieves: Send + Sync {
+pub trait Retriever: Send + Sync {
     /// Tokens per chunk.
     fn chunk(&self) -> usize;
 
@@ -70,12 +70,12 @@ mod tests {
 
     #[test]
     fn neighbours_are_filled_up_and_chunks_are_counted() {
-        let mut found = Neighbours::none(2, 2);
+        let mut found = Neighbours::empty(2, 2);
         found.push(&[5, 6, 7]);
         found.push(&[]);
         assert_eq!(found.ids, [5, 6, 7, 0, 0, 0, 0, 0]);
         assert_eq!(found.lengths, [3, 0]);
-        let ended = |seen, tokens| Neighbours::ended(4, seen, tokens);
+        let ended = |seen, tokens| Neighbours::chunks_ended(4, seen, tokens);
         assert_eq!(
             [ended(0, 8), ended(3, 1), ended(4, 3), ended(5, 7)],
             [2, 1, 0, 2]

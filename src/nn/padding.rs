@@ -2,7 +2,7 @@
 
 /// Returns a mask, row by row, that is 1 at the tokens of rows of these lengths and 0 at the padding; `None` if all rows are
 /// `seq` long.
-pub fn tokens(lengths: Option<&[usize]>, seq: usize) -> Option<Vec<f32>> {
+pub fn token_mask(lengths: Option<&[usize]>, seq: usize) -> Option<Vec<f32>> {
     let filled = |lengths: &&[usize]| lengths.iter().any(|length| *length < seq);
     let lengths = lengths.filter(filled)?;
     let row = |length: &usize| {

@@ -5,18 +5,18 @@
 //! after a resume and on every device, and the same in two networks that differ in other parts.
 
 mod dropout;
-mod hashed;
-mod shares;
+mod orders;
 pub mod tables;
+mod token_shares;
 
-use super::branches::Branches;
-use super::probe::{Probe, Readings, Sample, Wanted};
-use super::record::{Keep, Record, Recorded};
+use super::branches::ResidualMoments;
+use super::probe::{Probe, ProbeRequest, ProbeSample, Readings};
+use super::record::{Record, RecordSelection, RecordedValues};
 use crate::kernel::replay;
-use crate::rng::{Purpose, Stream, part};
+use crate::rng::{Purpose, Stream, part_coordinate};
 use burn::module::ParamId;
 use burn::tensor::Tensor;
-use hashed::Hashed;
+use orders::OrderCache;
 use std::cell::{Cell, RefCell};
 use std::fmt::Display;
 use std::ops::Range;
@@ -30,26 +30,26 @@ pub struct Pass {
     /// The current part of the network: the hash that [`part`] makes of its path.
     part: Cell<u64>,
     /// Number of rows that the current work derives from each row of the batch.
-    of_row: Cell<u64>,
+    derived_rows: Cell<u64>,
     probe: Option<Probe>,
     record: Option<Record>,
-    losses: RefCell<Vec<AddedLoss>>,
-    layers: RefCell<Layers>,
+    losses: RefCell<Vec<AuxiliaryLoss>>,
+    layers: RefCell<InnerLayers>,
     recomputes: bool,
-    hashed: Hashed,
+    hashed: OrderCache,
     tables: tables::Tables,
 }
 
 /// Outputs of inner layers that a task reads beside the last hidden states.
 #[derive(Debug, Default)]
-struct Layers {
+struct InnerLayers {
     wanted: Range<usize>,
     found: Vec<Tensor<3>>,
 }
 
 /// A loss that a layer adds to the task's loss, for example for the load balance of experts.
 #[derive(Clone, Debug)]
-pub struct AddedLoss {
+pub struct AuxiliaryLoss {
     /// Name of the loss in journals; layers that add the same loss share it.
     pub name: &'static str,
     /// Mean of the loss over the tokens or heads that it is measured on.
@@ -76,12 +76,12 @@ impl Pass {
             draws: None,
             samples: None,
             part: Cell::new(0),
-            of_row: Cell::new(1),
+            derived_rows: Cell::new(1),
             probe: None,
             record: None,
             losses: RefCell::default(),
             layers: RefCell::default(),
-            hashed: Hashed::default(),
+            hashed: OrderCache::default(),
             tables: tables::Tables::default(),
             recomputes: false,
         }
@@ -96,13 +96,13 @@ impl Pass {
     }
 
     /// Whether this is a training pass.
-    pub fn trains(&self) -> bool {
+    pub fn is_training(&self) -> bool {
         self.draws.is_some()
     }
 
     /// Returns the same pass, in which blocks keep only their input and recompute the rest in the backward pass.
     #[must_use]
-    pub fn recomputing(mut self) -> Self {
+    pub fn with_recomputation(mut self) -> Self {
         self.recomputes = true;
         self
     }
@@ -114,13 +114,13 @@ impl Pass {
 
     /// Returns a pass that repeats the work of the current part with the same draws, but without probe, record and added losses.
     #[must_use]
-    pub fn again(&self) -> Self {
+    pub fn for_recomputation(&self) -> Self {
         Self {
             draws: self.draws,
             samples: self.samples,
             part: self.part.clone(),
-            of_row: self.of_row.clone(),
-            hashed: self.hashed.again(),
+            derived_rows: self.derived_rows.clone(),
+            hashed: self.hashed.for_recomputation(),
             tables: self.tables.clone(),
             ..Self::evaluation()
         }
@@ -133,7 +133,7 @@ impl Pass {
     }
 
     /// Returns the same pass with a probe that takes the `wanted` readings; attention is read in one row of the batch.
-    pub fn watched(mut self, wanted: Wanted, sample: Sample) -> Self {
+    pub fn with_probe(mut self, wanted: ProbeRequest, sample: ProbeSample) -> Self {
         self.probe = Some(Probe::new(wanted, sample));
         self
     }
@@ -145,7 +145,7 @@ impl Pass {
 
     /// Returns the same pass, which also measures scaled residual connections and adds them to `branches`.
     #[must_use]
-    pub fn measuring(mut self, branches: Branches) -> Self {
+    pub fn with_branch_measurement(mut self, branches: ResidualMoments) -> Self {
         self.probe = Some(Probe::of_branches(branches));
         self
     }
@@ -158,14 +158,14 @@ impl Pass {
     }
 
     /// Takes out the measurements of the residual connections.
-    pub fn take_branches(&self) -> Branches {
+    pub fn take_branches(&self) -> ResidualMoments {
         let probe = self.probe.as_ref();
         probe.map(Probe::take_branches).unwrap_or_default()
     }
 
     /// Returns the same pass, which records its last hidden states and what `keep` asks for.
     #[must_use]
-    pub fn recorded(mut self, keep: Keep) -> Self {
+    pub fn with_record(mut self, keep: RecordSelection) -> Self {
         self.record = Some(Record::new(keep));
         self
     }
@@ -176,7 +176,7 @@ impl Pass {
     }
 
     /// Takes out the recorded values.
-    pub fn take_recorded(&self) -> Recorded {
+    pub fn take_recorded(&self) -> RecordedValues {
         self.record.as_ref().map(Record::take).unwrap_or_default()
     }
 
@@ -204,7 +204,7 @@ impl Pass {
     /// In training the task multiplies it by this micro-batch's share of the step's tokens (or images), so that the sum over
     /// micro-batches is a weighted mean of their means. If the mean is one over tokens, that is the mean of the whole batch.
     pub fn add_loss(&self, name: &'static str, mean: Tensor<1>, coefficient: f64) {
-        self.losses.borrow_mut().push(AddedLoss {
+        self.losses.borrow_mut().push(AuxiliaryLoss {
             name,
             mean,
             coefficient,
@@ -212,12 +212,12 @@ impl Pass {
     }
 
     /// Returns the losses that layers have added so far, in the order of the computation.
-    pub fn losses(&self) -> Vec<AddedLoss> {
+    pub fn losses(&self) -> Vec<AuxiliaryLoss> {
         self.losses.borrow().clone()
     }
 
     /// Removes and returns the losses that layers have added after the first `kept`.
-    pub fn take_losses(&self, kept: usize) -> Vec<AddedLoss> {
+    pub fn take_losses(&self, kept: usize) -> Vec<AuxiliaryLoss> {
         self.losses.borrow_mut().split_off(kept)
     }
 
@@ -243,7 +243,7 @@ impl Pass {
 
     /// Does the work of a network inside the whole model, for example `encoder`: its dropout draws, readings and records belong
     /// to it.
-    pub fn within<T>(&self, name: impl Display, work: impl FnOnce() -> T) -> T {
+    pub fn in_network<T>(&self, name: impl Display, work: impl FnOnce() -> T) -> T {
         let name = name.to_string();
         match &self.record {
             Some(record) => record.within(&name, || self.at(&name, work)),
@@ -252,7 +252,7 @@ impl Pass {
     }
 
     fn at<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
-        let outer = self.part.replace(part(self.part.get(), name));
+        let outer = self.part.replace(part_coordinate(self.part.get(), name));
         let done = match &self.probe {
             Some(probe) => probe.within(name, work),
             None => work(),
@@ -262,8 +262,8 @@ impl Pass {
     }
 
     /// Does the work of one layer of a block, for example `attention`: dropout draws belong to it, readings to its block.
-    pub fn part<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
-        let outer = self.part.replace(part(self.part.get(), name));
+    pub fn in_part<T>(&self, name: &str, work: impl FnOnce() -> T) -> T {
+        let outer = self.part.replace(part_coordinate(self.part.get(), name));
         let done = work();
         self.part.set(outer);
         done
@@ -272,14 +272,16 @@ impl Pass {
     /// Does work over `rows` consecutive rows that are derived from each row of the batch. Each of them has its own draws, which
     /// do not depend on the size of micro-batches.
     pub fn with_derived_rows<T>(&self, rows: usize, work: impl FnOnce() -> T) -> T {
-        let outer = self.of_row.replace(self.of_row.get() * rows as u64);
+        let outer = self
+            .derived_rows
+            .replace(self.derived_rows.get() * rows as u64);
         let done = work();
-        self.of_row.set(outer);
+        self.derived_rows.set(outer);
         done
     }
 
     /// Does the work of a block, for example `blocks.3`, and lets the probe read its output.
-    pub fn block<const D: usize>(
+    pub fn in_block<const D: usize>(
         &self,
         name: impl Display,
         work: impl FnOnce() -> Tensor<D>,
@@ -295,7 +297,7 @@ impl Pass {
 
     /// Returns the same evaluation, whose samples ([`Self::stream`]) draw from these coordinates.
     #[must_use]
-    pub fn sampling(mut self, draws: Draws) -> Self {
+    pub fn with_samples(mut self, draws: Draws) -> Self {
         self.samples = Some(draws);
         self
     }
@@ -306,7 +308,7 @@ impl Pass {
     pub fn stream(&self, purpose: Purpose, row: usize) -> Stream {
         replay::refuse_random_draws();
         let draws = self.draws.or(self.samples).unwrap_or_default();
-        let row = draws.first_row * self.of_row.get() + row as u64;
+        let row = draws.first_row * self.derived_rows.get() + row as u64;
         Stream::new(draws.seed, purpose, (draws.step, row, self.part.get()))
     }
 
@@ -333,16 +335,16 @@ mod tests {
                 first_row: 0,
             })
         };
-        let residual = |pass: &Pass| pass.within("blocks.1", || pass.key("attention", 0.1));
+        let residual = |pass: &Pass| pass.in_network("blocks.1", || pass.key("attention", 0.1));
         let plain = residual(&pass()).map(|key| key.site);
         let other = pass();
         assert!(other.key("embedding", 0.2).is_some());
-        other.within("blocks.0", || {
-            other.part("feed_forward", || other.key("inner", 0.3))
+        other.in_network("blocks.0", || {
+            other.in_part("feed_forward", || other.key("inner", 0.3))
         });
         assert_eq!(residual(&other).map(|key| key.site), plain);
-        let inner = other.within("blocks.1", || {
-            other.part("attention", || other.key("weights", 0.1))
+        let inner = other.in_network("blocks.1", || {
+            other.in_part("attention", || other.key("weights", 0.1))
         });
         assert_ne!(inner.map(|key| key.site), plain);
         assert!(residual(&Pass::evaluation()).is_none());

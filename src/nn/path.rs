@@ -20,7 +20,7 @@ impl Path {
     /// Enters a field; takes the arguments of `enter_module`.
     pub fn enter(&mut self, name: &str, container: &str) {
         // Enums added after version 1 are not in its paths; the empty name keeps the depth.
-        let later = LATER.contains(&container);
+        let later = LATER_ENUMS.contains(&container);
         self.all.push(if later { "" } else { name }.to_string());
         if !is_enum(container) {
             self.fields.push(name.to_string());
@@ -65,7 +65,7 @@ impl Path {
 }
 
 /// Enums of networks that checkpoints of version 1 did not know.
-const LATER: [&str; 5] = [
+const LATER_ENUMS: [&str; 5] = [
     "Enum:AnyLanguageModel",
     "Enum:PairModel",
     "Enum:TextModel",

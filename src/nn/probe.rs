@@ -3,7 +3,7 @@
 //! Readings are taken from tensors without gradients and leave the pass unchanged, bit for bit. A pass without a probe pays one
 //! comparison per block.
 
-use super::branches::Branches;
+use super::branches::ResidualMoments;
 use crate::kernel;
 use burn::module::ParamId;
 use burn::tensor::Tensor;
@@ -12,7 +12,7 @@ use std::fmt::Display;
 
 /// The readings that are requested.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wanted {
+pub struct ProbeRequest {
     /// Root mean square of the stream after each block.
     pub activations: bool,
     /// Entropy of the attention weights of each layer.
@@ -21,7 +21,7 @@ pub struct Wanted {
 
 /// The part of the batch in which attention is read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sample {
+pub struct ProbeSample {
     /// Row of the batch.
     pub row: usize,
     /// Number of the row's positions before its padding, if masks do not tell padding apart.
@@ -42,16 +42,16 @@ pub struct Readings {
 /// Collector of the readings of one pass.
 #[derive(Debug)]
 pub struct Probe {
-    wanted: Wanted,
-    sample: Sample,
+    wanted: ProbeRequest,
+    sample: ProbeSample,
     place: RefCell<String>,
     readings: RefCell<Readings>,
-    branches: Option<RefCell<Branches>>,
+    branches: Option<RefCell<ResidualMoments>>,
 }
 
 impl Probe {
     /// Creates a probe without readings.
-    pub(super) fn new(wanted: Wanted, sample: Sample) -> Self {
+    pub(super) fn new(wanted: ProbeRequest, sample: ProbeSample) -> Self {
         Self {
             wanted,
             sample,
@@ -62,10 +62,10 @@ impl Probe {
     }
 
     /// Creates a probe that only measures residual connections and adds them to `branches`.
-    pub(super) fn of_branches(branches: Branches) -> Self {
+    pub(super) fn of_branches(branches: ResidualMoments) -> Self {
         Self {
             branches: Some(RefCell::new(branches)),
-            ..Self::new(Wanted::default(), Sample::default())
+            ..Self::new(ProbeRequest::default(), ProbeSample::default())
         }
     }
 
@@ -78,7 +78,7 @@ impl Probe {
     }
 
     /// Takes out the measurements of residual connections.
-    pub(super) fn take_branches(&self) -> Branches {
+    pub(super) fn take_branches(&self) -> ResidualMoments {
         self.branches
             .as_ref()
             .map(RefCell::take)
@@ -86,10 +86,10 @@ impl Probe {
     }
 
     /// Returns the sample in which attention is read; `None` if it is not read.
-    pub fn sample(&self) -> Option<Sample> {
+    pub fn sample(&self) -> Option<ProbeSample> {
         let concerned = self.place.borrow().starts_with(self.sample.within);
         let length = self.sample.length.filter(|_| concerned);
-        let sample = Sample {
+        let sample = ProbeSample {
             length,
             ..self.sample
         };

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 /// Selection of the values that a record keeps beside the last hidden states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Keep {
+pub struct RecordSelection {
     /// The residual stream before the first block and after each block.
     pub hidden_states: bool,
     /// The weights of each attention layer, before dropout.
@@ -23,7 +23,7 @@ pub struct Keep {
 /// Recorded values as 32-bit floats, batch first. Networks are named as [`Pass::within`](super::pass::Pass::within)
 /// names them: `encoder`, `decoder`, or nothing for a network by itself.
 #[derive(Clone, Debug, Default)]
-pub struct Recorded {
+pub struct RecordedValues {
     /// The last hidden states of each network, after its last norm.
     pub last: BTreeMap<String, TensorData>,
     /// Hidden states by network and number: 0 for the embeddings, then one after each block, before any last norm.
@@ -40,7 +40,7 @@ pub struct PositionRecord {
     /// Vectors added to the embeddings, `[positions, width]`.
     pub vectors: Option<TensorData>,
     /// Vectors added to the input of a layer, `[positions, d_model]`, by layer number.
-    pub of_layers: BTreeMap<usize, TensorData>,
+    pub layer_vectors: BTreeMap<usize, TensorData>,
     /// Biases added to the scores of a layer by distance, `[heads, queries + keys − 1]`, together with the number of queries, by
     /// layer number.
     pub biases: BTreeMap<usize, (usize, TensorData)>,
@@ -52,7 +52,7 @@ pub struct AttentionKey {
     /// Name of the network.
     pub network: String,
     /// Whether it is cross-attention.
-    pub crossed: bool,
+    pub is_cross: bool,
     /// Number of the block, from 0.
     pub layer: usize,
 }
@@ -60,7 +60,7 @@ pub struct AttentionKey {
 /// A record under construction. Values of a network that computes position by position are noted in parts, which are joined.
 #[derive(Debug)]
 pub struct Record {
-    keep: Keep,
+    keep: RecordSelection,
     network: RefCell<String>,
     last: RefCell<BTreeMap<String, Vec<TensorData>>>,
     hidden_states: RefCell<BTreeMap<(String, usize), Vec<TensorData>>>,
@@ -75,7 +75,7 @@ const QUERIES: usize = 2;
 
 impl Record {
     /// Creates an empty record.
-    pub(super) fn new(keep: Keep) -> Self {
+    pub(super) fn new(keep: RecordSelection) -> Self {
         Self {
             keep,
             network: RefCell::default(),
@@ -100,7 +100,7 @@ impl Record {
     /// a layer. Vectors that are all zero are not noted.
     pub fn note_vectors(&self, layer: Option<usize>, vectors: Tensor<3>) {
         let [_, positions, width] = vectors.dims();
-        let vectors = floats(vectors.narrow(0, 0, 1).reshape([positions, width]));
+        let vectors = to_floats(vectors.narrow(0, 0, 1).reshape([positions, width]));
         if vectors.iter::<f32>().all(|x| x == 0.0) {
             return;
         }
@@ -109,7 +109,7 @@ impl Record {
         match layer {
             None => placed.vectors = Some(vectors),
             Some(layer) => {
-                placed.of_layers.insert(layer, vectors);
+                placed.layer_vectors.insert(layer, vectors);
             }
         }
     }
@@ -119,7 +119,7 @@ impl Record {
         if let ScoreBias::ByDistance(bias) = bias {
             let mut all = self.positions.borrow_mut();
             let placed = all.entry(self.network.borrow().clone()).or_default();
-            let bias = (queries, floats(bias.clone()));
+            let bias = (queries, to_floats(bias.clone()));
             placed.biases.insert(layer, bias);
         }
     }
@@ -128,11 +128,11 @@ impl Record {
     pub fn note_attention(&self, layer: usize, crossed: bool, weights: Tensor<4>) {
         let place = AttentionKey {
             network: self.network.borrow().clone(),
-            crossed,
+            is_cross: crossed,
             layer,
         };
         let mut all = self.attentions.borrow_mut();
-        all.entry(place).or_default().push(floats(weights));
+        all.entry(place).or_default().push(to_floats(weights));
     }
 
     /// Notes a hidden state of the current network: number 0 is the input of its first block.
@@ -140,7 +140,7 @@ impl Record {
         if self.keep.hidden_states {
             let place = (self.network.borrow().clone(), number);
             let mut all = self.hidden_states.borrow_mut();
-            all.entry(place).or_default().push(floats(x.clone()));
+            all.entry(place).or_default().push(to_floats(x.clone()));
         }
     }
 
@@ -148,7 +148,7 @@ impl Record {
     pub(super) fn note_last<const D: usize>(&self, x: &Tensor<D>) {
         let network = self.network.borrow().clone();
         let mut all = self.last.borrow_mut();
-        all.entry(network).or_default().push(floats(x.clone()));
+        all.entry(network).or_default().push(to_floats(x.clone()));
     }
 
     /// Does `work`, whose notes belong to network `name` inside the current one.
@@ -165,32 +165,32 @@ impl Record {
     }
 
     /// Takes out the recorded values and leaves the record empty.
-    pub(super) fn take(&self) -> Recorded {
-        Recorded {
-            last: all_joined(&self.last, POSITIONS),
-            hidden_states: all_joined(&self.hidden_states, POSITIONS),
-            attentions: all_joined(&self.attentions, QUERIES),
+    pub(super) fn take(&self) -> RecordedValues {
+        RecordedValues {
+            last: concat_all(&self.last, POSITIONS),
+            hidden_states: concat_all(&self.hidden_states, POSITIONS),
+            attentions: concat_all(&self.attentions, QUERIES),
             positions: self.positions.take(),
         }
     }
 }
 
-fn floats<const D: usize>(x: Tensor<D>) -> TensorData {
+fn to_floats<const D: usize>(x: Tensor<D>) -> TensorData {
     kernel::read(kernel::untracked(x)).convert::<f32>()
 }
 
-fn all_joined<K: Ord>(
+fn concat_all<K: Ord>(
     parts: &RefCell<BTreeMap<K, Vec<TensorData>>>,
     dim: usize,
 ) -> BTreeMap<K, TensorData> {
     let parts = parts.take().into_iter();
     parts
-        .map(|(key, parts)| (key, joined(parts, dim)))
+        .map(|(key, parts)| (key, concat(parts, dim)))
         .collect()
 }
 
 /// Concatenates arrays of floats along one dimension; there is at least one, and their other dimensions agree.
-fn joined(mut parts: Vec<TensorData>, dim: usize) -> TensorData {
+fn concat(mut parts: Vec<TensorData>, dim: usize) -> TensorData {
     if parts.len() == 1 {
         return parts.swap_remove(0);
     }
@@ -219,7 +219,7 @@ mod tests {
             part(vec![0.0, 1.0, 10.0, 11.0], [2, 1, 2]),
             part(vec![2.0, 3.0, 4.0, 5.0, 12.0, 13.0, 14.0, 15.0], [2, 2, 2]),
         ];
-        let whole = joined(parts, 1);
+        let whole = concat(parts, 1);
         assert_eq!(whole.shape().to_vec(), [2, 3, 2]);
         let values: Vec<f32> = whole.iter().collect();
         let wanted = [0, 1, 2, 3, 4, 5, 10, 11, 12, 13, 14, 15].map(|x| x as f32);

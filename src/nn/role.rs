@@ -57,30 +57,30 @@ pub enum Place {
 
 /// The stack that a parameter belongs to, in a network with two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum StackSide {
     /// The stack that reads the source.
-    Reads,
+    Encoder,
     /// The stack that writes the target.
-    Writes,
+    Decoder,
     /// The generator, used only in training.
-    Generates,
+    Generator,
     /// The decoder of masked pixels, used only in training.
-    Reconstructs,
+    PixelDecoder,
     /// The self-distillation head, used only in training.
-    Projects,
+    ProjectionHead,
 }
 
 /// What a field declares about the parameters in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declares {
+pub enum Declaration {
     /// The kind of the parameters.
-    Is(ParameterKind),
+    Kind(ParameterKind),
     /// The place of the parameters.
-    Stands(Place),
+    Place(Place),
     /// The field holds stages of blocks.
     Stages,
     /// The stack that the parameters belong to.
-    In(Side),
+    Side(StackSide),
 }
 
 /// The declarations of the fields of one struct.
@@ -89,12 +89,12 @@ pub struct Roles {
     /// The struct's name.
     pub holder: &'static str,
     /// The fields that declare something, with their declarations.
-    pub fields: &'static [(&'static str, Declares)],
+    pub fields: &'static [(&'static str, Declaration)],
 }
 
 impl Roles {
     /// Builds the table of a struct's fields.
-    pub const fn new(holder: &'static str, fields: &'static [(&'static str, Declares)]) -> Self {
+    pub const fn new(holder: &'static str, fields: &'static [(&'static str, Declaration)]) -> Self {
         Self { holder, fields }
     }
 }
@@ -111,12 +111,12 @@ pub struct Role {
     /// Number of the block, if the parameter is in a block; in stages the number within the stage.
     pub block: Option<usize>,
     /// The stack of the parameter, in a network with two.
-    pub side: Option<Side>,
+    pub side: Option<StackSide>,
 }
 
 /// What a number in a path counts.
 #[derive(Clone, Copy)]
-enum Counted {
+enum PathNumber {
     Blocks,
     Stages,
 }
@@ -132,8 +132,8 @@ impl Role {
         for (field, container) in way {
             if let Some(counted) = numbered.take() {
                 match counted {
-                    Counted::Blocks => role.block = field.parse().ok(),
-                    Counted::Stages => role.stage = field.parse().ok(),
+                    PathNumber::Blocks => role.block = field.parse().ok(),
+                    PathNumber::Stages => role.stage = field.parse().ok(),
                 }
                 continue;
             }
@@ -144,17 +144,18 @@ impl Role {
                 .flat_map(|table| table.fields);
             for (_, says) in fields.filter(|(name, _)| *name == field) {
                 match says {
-                    Declares::Is(kind) => role.kind = Some(*kind),
-                    Declares::In(side) => role.side = Some(*side),
+                    Declaration::Kind(kind) => role.kind = Some(*kind),
+                    Declaration::Side(side) => role.side = Some(*side),
                     // A network inside another network's input counts entirely as input.
-                    Declares::Stands(_) | Declares::Stages if role.place == Some(Place::Input) => {}
-                    Declares::Stands(place) => {
+                    Declaration::Place(_) | Declaration::Stages
+                        if role.place == Some(Place::Input) => {}
+                    Declaration::Place(place) => {
                         role.place = Some(*place);
-                        numbered = (*place == Place::Blocks).then_some(Counted::Blocks);
+                        numbered = (*place == Place::Blocks).then_some(PathNumber::Blocks);
                     }
-                    Declares::Stages => {
+                    Declaration::Stages => {
                         role.place = Some(Place::Blocks);
-                        numbered = Some(Counted::Stages);
+                        numbered = Some(PathNumber::Stages);
                     }
                 }
             }
@@ -195,12 +196,12 @@ impl Role {
     }
 }
 
-pub(crate) const WEIGHT: Declares = Declares::Is(ParameterKind::Weight);
-pub(crate) const BIAS: Declares = Declares::Is(ParameterKind::Bias);
-pub(crate) const NORM: Declares = Declares::Is(ParameterKind::Norm);
-pub(crate) const TABLE: Declares = Declares::Is(ParameterKind::Table);
-pub(crate) const STATE: Declares = Declares::Is(ParameterKind::State);
-pub(crate) const FIXED: Declares = Declares::Is(ParameterKind::Fixed);
+pub(crate) const WEIGHT: Declaration = Declaration::Kind(ParameterKind::Weight);
+pub(crate) const BIAS: Declaration = Declaration::Kind(ParameterKind::Bias);
+pub(crate) const NORM: Declaration = Declaration::Kind(ParameterKind::Norm);
+pub(crate) const TABLE: Declaration = Declaration::Kind(ParameterKind::Table);
+pub(crate) const STATE: Declaration = Declaration::Kind(ParameterKind::State);
+pub(crate) const FIXED: Declaration = Declaration::Kind(ParameterKind::Fixed);
 
 #[cfg(test)]
 mod tests {
@@ -208,13 +209,13 @@ mod tests {
 
     const TABLES: &[Roles] = &[
         Roles::new("Linear", &[("weight", WEIGHT)]),
-        Roles::new("Stack", &[("blocks", Declares::Stands(Place::Blocks))]),
+        Roles::new("Stack", &[("blocks", Declaration::Place(Place::Blocks))]),
         Roles::new(
             "Net",
             &[
-                ("head", Declares::Stands(Place::TokenHead)),
-                ("stem", Declares::Stands(Place::Input)),
-                ("stages", Declares::Stages),
+                ("head", Declaration::Place(Place::TokenHead)),
+                ("stem", Declaration::Place(Place::Input)),
+                ("stages", Declaration::Stages),
             ],
         ),
     ];
@@ -224,7 +225,7 @@ mod tests {
         let role = |way: &[(&str, &str)]| Role::of(way.iter().copied(), &[TABLES]);
         let head = role(&[("head", "Struct:Net"), ("weight", "Struct:Linear")]);
         assert_eq!(head.place, Some(Place::TokenHead));
-        assert!(head.is_of_tokens());
+        assert!(head.has_row_per_token());
         let block = role(&[
             ("stack", "Struct:Net"),
             ("blocks", "Struct:Stack"),

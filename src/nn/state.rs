@@ -5,7 +5,7 @@
 //! selected by row, detached from their gradients and reset in the same way.
 
 use super::attention::LayerCache;
-use super::earlier::Earlier;
+use super::earlier::EarlierStates;
 use crate::kernel;
 use burn::tensor::{Int, Tensor, TensorData};
 use std::any::Any;
@@ -14,7 +14,7 @@ use std::ops::Range;
 
 /// What a layer keeps of the tokens already read during decoding: keys and values, in a form specific to the kind of layer. It
 /// has no gradients and is not saved in checkpoints.
-pub trait Kept: Any + Debug + Send + Sync {
+pub trait DecodingState: Any + Debug + Send + Sync {
     /// Reorders the rows: row i becomes the former row `rows[i]`.
     fn select(&mut self, rows: &Tensor<1, Int>);
 
@@ -22,12 +22,12 @@ pub trait Kept: Any + Debug + Send + Sync {
     fn reserve(&mut self, positions: usize);
 
     /// Returns a boxed copy.
-    fn cloned(&self) -> Box<dyn Kept>;
+    fn clone_box(&self) -> Box<dyn DecodingState>;
 }
 
-impl Clone for Box<dyn Kept> {
+impl Clone for Box<dyn DecodingState> {
     fn clone(&self) -> Self {
-        (**self).cloned()
+        (**self).clone_box()
     }
 }
 
@@ -42,9 +42,9 @@ pub enum LayerState {
     #[default]
     None,
     /// The tokens already read, during decoding.
-    Kept(Box<dyn Kept>),
+    Kept(Box<dyn DecodingState>),
     /// Hidden states of earlier segments.
-    Segment(Earlier),
+    Segment(EarlierStates),
     /// The vectors that a layer carries from position to position, each `[batch, width]` with its own width. The list is empty
     /// before the first position, which is equivalent to zeros.
     Recurrent(Vec<Tensor<2>>),
@@ -61,7 +61,7 @@ pub enum StateUse {
 
 /// Runs a recurrent layer from the vectors kept in `state`, if any, and stores the vectors after its last position. `layer` takes
 /// the vectors and whether it must return the new ones.
-pub(super) fn advanced(
+pub(super) fn run_recurrent(
     state: Option<&mut LayerState>,
     layer: impl FnOnce(Option<Vec<Tensor<2>>>, bool) -> (Tensor<3>, Option<Vec<Tensor<2>>>),
 ) -> Tensor<3> {
@@ -79,19 +79,19 @@ pub(super) fn advanced(
 
 impl LayerState {
     /// Creates a decoding state.
-    pub fn keeping(kept: impl Kept) -> Self {
+    pub fn decoding(kept: impl DecodingState) -> Self {
         Self::Kept(Box::new(kept))
     }
 
     /// Returns what the layer keeps during decoding, if it is of type `T`.
-    pub fn kept<T: Kept>(&self) -> Option<&T> {
+    pub fn decoding_state<T: DecodingState>(&self) -> Option<&T> {
         let Self::Kept(kept) = self else { return None };
         let kept: &dyn Any = &**kept;
         kept.downcast_ref()
     }
 
     /// Returns what the layer keeps during decoding, if it is of type `T`, for changes.
-    pub fn kept_mut<T: Kept>(&mut self) -> Option<&mut T> {
+    pub fn decoding_state_mut<T: DecodingState>(&mut self) -> Option<&mut T> {
         let Self::Kept(kept) = self else { return None };
         let kept: &mut dyn Any = &mut **kept;
         kept.downcast_mut()
@@ -99,7 +99,7 @@ impl LayerState {
 
     /// Returns the KV cache, if the layer keeps one.
     pub fn cache(&mut self) -> Option<&mut LayerCache> {
-        self.kept_mut()
+        self.decoding_state_mut()
     }
 
     /// Reorders the rows: row i becomes the former row `rows[i]`.
@@ -131,7 +131,7 @@ impl LayerState {
 
     /// Concatenates the states of one layer for several groups of rows. Decoding states cannot be joined: the first one is
     /// returned.
-    pub fn joined<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
+    pub fn concat<'a>(parts: impl Iterator<Item = &'a Self>) -> Self {
         let parts: Vec<&Self> = parts.collect();
         let vectors = |number: usize| -> Vec<Tensor<2>> {
             let of = |part: &&Self| match part {
@@ -151,7 +151,7 @@ impl LayerState {
                     Self::Segment(earlier) => Some(earlier),
                     Self::None | Self::Recurrent(_) | Self::Kept(_) => None,
                 };
-                Self::Segment(Earlier::joined(parts.iter().filter_map(of)))
+                Self::Segment(EarlierStates::concat(parts.iter().filter_map(of)))
             }
             Some(other) => (*other).clone(),
         }

@@ -5,17 +5,17 @@ use super::init::Init;
 use super::layer::BlockShape;
 use super::role::{Roles, WEIGHT};
 use crate::kernel::Sequences;
-use crate::kernel::short_convolution::{ShortConvolution, reaches, short_convolution};
+use crate::kernel::short_convolution::{ShortConvolution, available_positions, short_convolution};
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// Returns the relative depth of a block: 0 for the first one, 1 for the last.
-pub(super) fn depth(shape: &BlockShape) -> f32 {
+pub(super) fn relative_depth(shape: &BlockShape) -> f32 {
     shape.layer as f32 / (shape.blocks.max(2) - 1) as f32
 }
 
 /// Returns the exponent of the initial μ: 1 for the first block, almost 0 for the last.
-pub(super) fn power(shape: &BlockShape) -> f32 {
+pub(super) fn mix_exponent(shape: &BlockShape) -> f32 {
     1.0 - shape.layer as f32 / shape.blocks.max(1) as f32
 }
 
@@ -61,7 +61,7 @@ impl Mix {
 
 /// Returns the newest `count` positions of each row of `x` `[batch, seq, d]`, oldest first, as `[batch, count·d]`. A row with
 /// fewer positions is preceded by those of `before`; positions of another sequence than the newest are zero.
-pub fn newest(
+pub fn last_positions(
     x: &Tensor<3>,
     before: Option<Tensor<2>>,
     sequences: &Sequences,
@@ -93,21 +93,21 @@ pub fn newest(
         None => all.narrow(1, seq, count),
     };
     let seen = (0..batch).map(|row| {
-        let reach = reaches(sequences, [row, seq], count - 1);
+        let reach = available_positions(sequences, [row, seq], count - 1);
         match end(row) {
             0 => count,
             end => reach.take(end).last().unwrap_or_default() + 1,
         }
     });
     let last = match sequences.begins {
-        Some(_) => last * factors(seen, count, &device),
+        Some(_) => last * recency_mask(seen, count, &device),
         None => last,
     };
     last.reshape([batch, count * d])
 }
 
 /// Returns factors `[batch, count, 1]`: 1 for the newest `seen` of each row's `count` positions, else 0.
-fn factors(seen: impl Iterator<Item = usize>, count: usize, device: &Device) -> Tensor<3> {
+fn recency_mask(seen: impl Iterator<Item = usize>, count: usize, device: &Device) -> Tensor<3> {
     let of_row = |seen: usize| (0..count).map(move |i| f32::from(u8::from(count - i <= seen)));
     let factors: Vec<f32> = seen.flat_map(of_row).collect();
     let batch = factors.len() / count;
@@ -125,7 +125,7 @@ mod tests {
         let x = Tensor::<3>::from_data(TensorData::new(values, [3, 4, 1]), &device);
         let before = Tensor::from_data([[-3.0_f32, -2.0, -1.0]; 3], &device);
         let read = |sequences: &Sequences| {
-            let kept = newest(&x, Some(before.clone()), sequences, 3);
+            let kept = last_positions(&x, Some(before.clone()), sequences, 3);
             kept.into_data().iter::<f32>().collect::<Vec<_>>()
         };
         let none = Sequences::default();

@@ -1,10 +1,10 @@
 //! Counts of a model's parameters by part, without drawing them.
 
 use crate::nn::path::Path;
-use crate::nn::role::{ParameterKind, Place, Role, Side};
+use crate::nn::role::{ParameterKind, Place, Role, StackSide};
 use crate::task::ROLES;
 use crate::train::lora::{self, LoraConfig};
-use crate::train::optim::soap::preconditioned;
+use crate::train::optim::soap::count_preconditioners;
 use crate::train::optim::{Moments, UpdatedWhole, is_matrix};
 use burn::module::{ModuleVisitor, Param, ParamGroup};
 use burn::tensor::Tensor;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 pub(super) struct Count<'a> {
     path: Path,
     /// The adapters, if only adapters (and parameters that they train in full) are trainable.
-    pub in_full: Option<&'a LoraConfig>,
+    pub lora: Option<&'a LoraConfig>,
     /// The groups of frozen parameters.
     pub frozen: Vec<ParamGroup>,
     /// Number of trainable parameters.
@@ -48,7 +48,7 @@ pub struct Largest {
 impl Largest {
     /// Bytes of the moments of the largest parameter that an optimizer updates as a whole; 0 if it updates each value
     /// separately.
-    pub fn kept_together(&self, moments: Moments, together: UpdatedWhole) -> u64 {
+    pub fn whole_update_bytes(&self, moments: Moments, together: UpdatedWhole) -> u64 {
         let beside = self.preconditioners as u128;
         let of = |together: bool, largest: usize, moments: usize| match together {
             true => super::bytes(4 * (largest as u128 * moments as u128 + beside)),
@@ -86,12 +86,12 @@ fn part(role: Role) -> &'static str {
 }
 
 impl Count<'_> {
-    fn learns(&self, path: &str) -> bool {
+    fn is_trained(&self, path: &str) -> bool {
         let in_full = |lora: &LoraConfig| {
             let found = lora.in_full(std::iter::once(path));
             found.is_ok_and(|found| !found.is_empty())
         };
-        self.in_full
+        self.lora
             .is_none_or(|lora| lora::is_adapter(path) || in_full(lora))
     }
 }
@@ -109,20 +109,20 @@ impl ModuleVisitor for Count<'_> {
             false => part(role),
         };
         let shown = match role.side {
-            Some(Side::Generates) => GENERATOR,
-            Some(Side::Reconstructs) => PIXEL_DECODER,
-            Some(Side::Projects) => PROJECTION_HEAD,
-            Some(Side::Reads | Side::Writes) | None => part,
+            Some(StackSide::Generator) => GENERATOR,
+            Some(StackSide::PixelDecoder) => PIXEL_DECODER,
+            Some(StackSide::ProjectionHead) => PROJECTION_HEAD,
+            Some(StackSide::Encoder | StackSide::Decoder) | None => part,
         };
         let count = self.parts.entry(shown).or_default();
         *count = count.saturating_add(values);
         let is_frozen = |group: &ParamGroup| group.matches(&param.id, Some(path.as_str()));
-        if !self.learns(&path) || self.frozen.iter().any(is_frozen) {
+        if !self.is_trained(&path) || self.frozen.iter().any(is_frozen) {
             return;
         }
         self.trained = self.trained.saturating_add(values);
         let shape = param.lazy_shape().to_vec();
-        let squares = preconditioned(&shape, self.max_precond_dim);
+        let squares = count_preconditioners(&shape, self.max_precond_dim);
         self.preconditioners = self.preconditioners.saturating_add(squares);
         self.largest.preconditioners = squares.max(self.largest.preconditioners);
         let found = self.matrices.as_ref();

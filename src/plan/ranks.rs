@@ -31,7 +31,7 @@ pub struct Link {
 
 /// The cost of a run on a number of ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct OnRanks {
+pub struct DistributedCost {
     /// Number of ranks.
     pub ranks: usize,
     /// Bytes that a rank sends in a step; it receives as many.
@@ -56,13 +56,13 @@ pub struct OnRanks {
 /// Computes the cost of a run on `ranks` ranks, if a step takes one rank `step_ms` milliseconds.
 ///
 /// `together` is the number of bytes of moments that one rank keeps undivided ([`super::Largest::kept_together`]).
-pub fn on_ranks(
+pub fn distributed_cost(
     cost: &ModelCost,
     together: u64,
     ranks: usize,
     link: Option<Link>,
     step_ms: Option<f64>,
-) -> OnRanks {
+) -> DistributedCost {
     assert!(ranks > 0, "a run has a rank");
     let part = |name: &str| cost.memory_bytes.get(name).copied().unwrap_or(0);
     let (gradients, moments) = (part("gradients"), part("optimizer"));
@@ -82,7 +82,7 @@ pub fn on_ranks(
         let step = alone / ranks as f64 + exchange;
         (step, alone / (ranks as f64 * step))
     });
-    OnRanks {
+    DistributedCost {
         ranks,
         sent_bytes,
         sharded_sent_bytes: sent_bytes.saturating_add(sent_bytes / 2),
@@ -134,7 +134,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 1e-3,
         };
-        let one = on_ranks(&cost(), 0, 1, Some(link), Some(100.0));
+        let one = distributed_cost(&cost(), 0, 1, Some(link), Some(100.0));
         assert_eq!((one.sent_bytes, one.exchange_ms), (0, Some(0.0)));
         assert_eq!((one.step_ms, one.efficiency), (Some(100.0), Some(1.0)));
         assert_eq!(one.memory_bytes, 17_000_000);
@@ -148,7 +148,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 5e-4,
         };
-        let four = on_ranks(&cost(), 0, 4, Some(link), Some(100.0));
+        let four = distributed_cost(&cost(), 0, 4, Some(link), Some(100.0));
         assert_eq!(four.sent_bytes, 6_000_000);
         assert_eq!(four.sharded_sent_bytes, 9_000_000);
         let exchange = four.exchange_ms.unwrap();
@@ -170,14 +170,16 @@ mod tests {
             others: 2,
         };
         let largest = cost().largest;
-        let of =
-            |matrices, others| largest.kept_together(moments, UpdatedWhole { matrices, others });
+        let of = |matrices, others| {
+            largest.whole_update_bytes(moments, UpdatedWhole { matrices, others })
+        };
         assert_eq!(
             [of(false, false), of(true, false), of(true, true)],
             [0, 800_000, 3_200_000]
         );
-        let sharded =
-            |ranks| on_ranks(&cost(), of(true, true), ranks, None, None).sharded_memory_bytes;
+        let sharded = |ranks| {
+            distributed_cost(&cost(), of(true, true), ranks, None, None).sharded_memory_bytes
+        };
         assert_eq!([sharded(2), sharded(4)], [25_000_000, 24_200_000]);
     }
 
@@ -190,7 +192,7 @@ mod tests {
             bytes_per_s: 1e9,
             latency_s: 1e-3,
         };
-        let two = on_ranks(&large, 0, 2, Some(link), None);
+        let two = distributed_cost(&large, 0, 2, Some(link), None);
         assert_eq!(two.sent_bytes, 70_000_000);
         let exchange = two.exchange_ms.unwrap();
         assert!((exchange - (70.0 + 3.0 * 2.0)).abs() < 1e-9, "{exchange}");
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn what_is_not_given_is_not_computed() {
-        let two = on_ranks(&cost(), 0, 2, None, Some(100.0));
+        let two = distributed_cost(&cost(), 0, 2, None, Some(100.0));
         assert_eq!(
             (two.exchange_ms, two.step_ms, two.efficiency),
             (None, None, None)
@@ -207,7 +209,7 @@ mod tests {
         assert_eq!(two.sent_bytes, 4_000_000);
         let mut vast = cost();
         vast.memory_bytes.insert("gradients", u64::MAX);
-        let row = on_ranks(&vast, 0, 1024, None, None);
+        let row = distributed_cost(&vast, 0, 1024, None, None);
         assert_eq!((row.memory_bytes, row.sent_bytes), (u64::MAX, u64::MAX));
     }
 }

@@ -6,9 +6,9 @@
 
 use super::layers::BlockConfig;
 use super::residual::{NormPlacement, Residual, ResidualConfig};
-use super::retrieved::Looking;
+use super::retrieved::CrossAttentionBlock;
 use super::state::BlockState;
-use super::view::OwnPosition;
+use super::view::GroupPosition;
 use super::{Memory, StackShape};
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape, SegmentMemory, Visibility};
 use crate::nn::feed_forward::FeedForward;
@@ -19,7 +19,7 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, Prepared, Rotation, Span};
 use crate::nn::recurrent::{Mixer, MixerConfig};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::state::LayerState;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -28,16 +28,16 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "Block",
     &[
-        ("attention", Declares::Stands(Place::Mixer)),
-        ("mixer", Declares::Stands(Place::Recurrence)),
-        ("attention_residual", Declares::Stands(Place::Mixer)),
-        ("cross", Declares::Stands(Place::Mixer)),
-        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        ("attention", Declaration::Place(Place::Mixer)),
+        ("mixer", Declaration::Place(Place::Recurrence)),
+        ("attention_residual", Declaration::Place(Place::Mixer)),
+        ("cross", Declaration::Place(Place::Mixer)),
+        ("feed_forward", Declaration::Place(Place::FeedForward)),
         (
             "feed_forward_residual",
-            Declares::Stands(Place::FeedForward),
+            Declaration::Place(Place::FeedForward),
         ),
-        ("parallel_norm", Declares::Stands(Place::FeedForward)),
+        ("parallel_norm", Declaration::Place(Place::FeedForward)),
     ],
 );
 
@@ -62,7 +62,7 @@ pub struct Block {
     pub(super) segments: Option<SegmentMemory>,
     /// The position scheme of its attention, if it is not the model's.
     #[module(skip)]
-    pub(super) position: Option<OwnPosition>,
+    pub(super) position: Option<GroupPosition>,
     #[module(skip)]
     drop_path: f64,
     /// Number of the first block whose attention has the same config; it lends this block a matrix that layers share.
@@ -74,9 +74,9 @@ pub struct Block {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ResolvedBlock<'a> {
     /// The block that holds attention (or the mixer) and cross-attention.
-    pub mixing: &'a Block,
+    pub mixer_block: &'a Block,
     /// The block that holds the feed-forward layer.
-    pub feeding: &'a Block,
+    pub feed_forward_block: &'a Block,
     /// Number of the block in the stack, from 0.
     pub layer: usize,
     /// Number of the block `mixing`.
@@ -103,7 +103,7 @@ pub struct BlockContext<'a> {
     /// Which of the block's own positions a query may see, including earlier ones.
     pub visible: &'a Visibility,
     /// Which positions of this pass a query may see, if the block remembers them for the next pass.
-    pub of_segment: Option<&'a Visibility>,
+    pub segment_visibility: Option<&'a Visibility>,
     /// The position scheme.
     pub position: &'a Position,
     /// Rotation and biases of this pass.
@@ -125,7 +125,7 @@ impl Block {
     pub fn new(shape: &StackShape, config: BlockConfig, layer: usize, init: &Init) -> Self {
         let (stack, dropout, blocks) =
             (shape.config, shape.config.dropouts(), shape.depth.blocks());
-        let [mixes, feeds] = stack.share_layers.owners(blocks).own(layer);
+        let [mixes, feeds] = stack.share_layers.owners(blocks).owns(layer);
         let joined = ResidualConfig {
             dropout: dropout.residual,
             alpha: shape.alpha,
@@ -172,20 +172,20 @@ impl Block {
         Self {
             attention: config
                 .attention
-                .map(|c| c.init(&attends, &init.of("attention"))),
-            mixer: config.mixer.map(|c| c.init(&of_block, &init.of("mixer"))),
+                .map(|c| c.init(&attends, &init.part("attention"))),
+            mixer: config.mixer.map(|c| c.init(&of_block, &init.part("mixer"))),
             attention_residual: mixes.then(|| match layer == 0 && stack.lacks_first_norm() {
-                true => around_mixer(init).unnormed(),
+                true => around_mixer(init).without_norm(),
                 false => around_mixer(init),
             }),
             feed_forward: config
                 .feed_forward
-                .map(|c| c.init(&of_block, dropout.feed_forward, &init.of("feed_forward"))),
+                .map(|c| c.init(&of_block, dropout.feed_forward, &init.part("feed_forward"))),
             feed_forward_residual: (!parallel && config.feed_forward.is_some())
                 .then(|| residual(init)),
             parallel_norm: (own_norm && feeds).then(|| norm.init(d_model, init)),
             cross: config.cross.map(|c| Cross {
-                attention: c.across().init(&crosses, &init.of("cross_attention")),
+                attention: c.across().init(&crosses, &init.part("cross_attention")),
                 residual: (!parallel).then(|| residual(init)),
             }),
             segments,
@@ -204,7 +204,7 @@ impl Block {
 impl<'a> ResolvedBlock<'a> {
     /// Returns the layer that mixes positions: attention or the mixer.
     pub(super) fn mixer(&self) -> &'a dyn Layer {
-        match (&self.mixing.attention, &self.mixing.mixer) {
+        match (&self.mixer_block.attention, &self.mixer_block.mixer) {
             (Some(attention), _) => attention.layer(),
             (None, Some(mixer)) => mixer.layer(),
             (None, None) => {
@@ -215,15 +215,15 @@ impl<'a> ResolvedBlock<'a> {
 
     /// Returns the residual connection around the layer that mixes positions.
     pub(super) fn mixer_residual(&self) -> &'a Residual {
-        match &self.mixing.attention_residual {
+        match &self.mixer_block.attention_residual {
             Some(residual) => residual,
             None => unreachable!("the block that owns a layer has its residual connection"),
         }
     }
 
     /// Name of the layer that mixes positions: `"attention"` or `"mixer"`.
-    pub(super) fn mixed(&self) -> &'static str {
-        match &self.mixing.mixer {
+    pub(super) fn mixer_name(&self) -> &'static str {
+        match &self.mixer_block.mixer {
             Some(_) => "mixer",
             None => "attention",
         }
@@ -232,11 +232,11 @@ impl<'a> ResolvedBlock<'a> {
     /// Runs the block: `[batch, seq, d_model]` → the same shape.
     pub fn forward(&self, x: Tensor<3>, context: BlockContext) -> Tensor<3> {
         let (layer, owner, drop_path) = (self.layer, self.owner, self.drop_path);
-        let mut feeding = self.surroundings(&context);
-        let surroundings = self.surroundings(&context);
+        let mut feeding = self.layer_context(&context);
+        let surroundings = self.layer_context(&context);
         let BlockContext {
             span,
-            of_segment,
+            segment_visibility: of_segment,
             memory,
             sources,
             state,
@@ -254,7 +254,7 @@ impl<'a> ResolvedBlock<'a> {
         feeding.state = fed_state;
         let (earlier, own_state) = match own_state {
             Some(LayerState::Segment(earlier)) => {
-                let states = self.of_earlier(earlier, &x);
+                let states = self.earlier_states(earlier, &x);
                 if let Some(visible) = of_segment {
                     self.remember(earlier, &x, visible, pass);
                 }
@@ -264,74 +264,74 @@ impl<'a> ResolvedBlock<'a> {
         };
         let mut own = LayerContext {
             earlier,
-            sources: sources.map(|stream| self.mixer_residual().read(stream.clone())),
-            lent: self.lent(),
+            sources: sources.map(|stream| self.mixer_residual().layer_input(stream.clone())),
+            lent: self.lent_matrix(),
             state: own_state,
             ..surroundings
         };
         let mut mix = |x: Tensor<3>| self.mixer().forward(x, &mut own);
-        let mut feed = |x: Tensor<3>| match &self.feeding.feed_forward {
+        let mut feed = |x: Tensor<3>| match &self.feed_forward_block.feed_forward {
             Some(feed_forward) => feed_forward.layer().forward(x, &mut feeding),
             None => unreachable!("a residual connection stands around a layer"),
         };
-        let crossing = self.mixing.cross.as_ref();
+        let crossing = self.mixer_block.cross.as_ref();
         let states = memory.and_then(Memory::states);
         // Without a memory, cross-attention is skipped.
         let mut look = crossing.zip(states).map(|(cross, memory)| {
-            let mut cx = LayerContext::alone(memory.states.dims()[1], pass);
+            let mut cx = LayerContext::standalone(memory.states.dims()[1], pass);
             (cx.layer, cx.owner) = (layer, owner);
             cx.span.queries = span.queries;
             cx.visible = memory.visible;
             cx.memory = Some(memory.states);
-            cx.turned = memory.turned.map(<[Rotation; 2]>::each_ref);
+            cx.memory_rotations = memory.rotations.map(<[Rotation; 2]>::each_ref);
             cx.state = cross_state;
             (cross, cx)
         });
         if self.is_parallel() {
-            let own_norm = self.feeding.parallel_norm.as_ref();
+            let own_norm = self.feed_forward_block.parallel_norm.as_ref();
             let inner = own_norm.map(|n| n.forward(x.clone()));
             let residual = self.mixer_residual();
-            return residual.around(x, "parallel", drop_path, pass, |x| {
+            return residual.apply(x, "parallel", drop_path, pass, |x| {
                 let inner = inner.unwrap_or_else(|| x.clone());
-                let mut sum = pass.part(self.mixed(), || mix(x.clone()));
-                if self.feeding.feed_forward.is_some() {
-                    sum = sum + pass.part("feed_forward", || feed(inner));
+                let mut sum = pass.in_part(self.mixer_name(), || mix(x.clone()));
+                if self.feed_forward_block.feed_forward.is_some() {
+                    sum = sum + pass.in_part("feed_forward", || feed(inner));
                 }
                 match &mut look {
                     Some((cross, cx)) => {
                         let layer = cross.attention.layer();
-                        sum + pass.part("cross_attention", || layer.forward(x, cx))
+                        sum + pass.in_part("cross_attention", || layer.forward(x, cx))
                     }
                     None => sum,
                 }
             });
         }
         let residual = self.mixer_residual();
-        let mut x = residual.around(x, self.mixed(), drop_path, pass, mix);
+        let mut x = residual.apply(x, self.mixer_name(), drop_path, pass, mix);
         if let Some((cross, cx)) = &mut look
             && let Some(residual) = &cross.residual
         {
             let layer = cross.attention.layer();
-            x = residual.around(x, "cross_attention", drop_path, pass, |x| {
+            x = residual.apply(x, "cross_attention", drop_path, pass, |x| {
                 layer.forward(x, cx)
             });
         }
         if let (Some(cross), Some(Memory::Neighbours(retrieved))) = (crossing, memory) {
-            let block = Looking {
+            let block = CrossAttentionBlock {
                 layer,
                 owner,
                 drop_path,
             };
-            x = retrieved.through(cross, x, block, pass);
+            x = retrieved.cross_attend(cross, x, block, pass);
         }
-        match &self.feeding.feed_forward_residual {
-            Some(residual) => residual.around(x, "feed_forward", drop_path, pass, feed),
+        match &self.feed_forward_block.feed_forward_residual {
+            Some(residual) => residual.apply(x, "feed_forward", drop_path, pass, feed),
             None => x,
         }
     }
 
     /// Builds the context of a layer that reads the block's own stream, without a state.
-    pub(super) fn surroundings<'c>(&self, context: &BlockContext<'c>) -> LayerContext<'c> {
+    pub(super) fn layer_context<'c>(&self, context: &BlockContext<'c>) -> LayerContext<'c> {
         LayerContext {
             layer: self.layer,
             owner: self.owner,
@@ -340,7 +340,7 @@ impl<'a> ResolvedBlock<'a> {
             position: context.position.scheme(),
             prepared: context.prepared,
             first_values: context.first_values,
-            ..LayerContext::alone(context.span.queries, context.pass)
+            ..LayerContext::standalone(context.span.queries, context.pass)
         }
     }
 

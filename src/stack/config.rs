@@ -1,14 +1,14 @@
 //! The keys that all transformers share.
 
 use super::layers::{BlockConfig, Depth};
-use super::view::OwnPosition;
+use super::view::GroupPosition;
 use super::{
     Dropout, Join, MupConfig, NormPlacement, ResidualScaleConfig, ReversibleConfig, ShareConfig,
     StackShape,
 };
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
-use crate::nn::init::{Init, InitConfig, Initial};
+use crate::nn::init::{Init, InitConfig, InitSettings};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::{PositionConfig, PositionShape};
 use schemars::JsonSchema;
@@ -20,7 +20,7 @@ use std::ops::Range;
 #[serde(remote = "Self", deny_unknown_fields, default)]
 pub struct StackConfig {
     /// Width of the residual stream.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_model: usize,
     /// Settings of every norm layer.
     pub norm: NormConfig,
@@ -123,7 +123,7 @@ impl Default for StackConfig {
 impl<'de> Deserialize<'de> for StackConfig {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let mut config = Self::deserialize(d)?;
-        config.init = Some(config.init().scheme);
+        config.init = Some(config.init_settings().scheme);
         Ok(config)
     }
 }
@@ -137,12 +137,12 @@ impl Serialize for StackConfig {
 impl StackConfig {
     /// Returns the layers of block number `block` of a stack.
     pub fn block<'a>(&'a self, depth: &Depth<'a>, block: usize) -> BlockConfig<'a> {
-        let mut left = block % depth.grouped().max(1);
+        let mut left = block % depth.grouped_blocks().max(1);
         for group in depth.groups {
             if left < group.repeat {
-                let own = BlockConfig::of(group);
+                let own = BlockConfig::from_group(group);
                 return BlockConfig {
-                    cross: own.cross.or(depth.cross_of(block)),
+                    cross: own.cross.or(depth.listed_cross_attention(block)),
                     ..own
                 };
             }
@@ -154,15 +154,18 @@ impl StackConfig {
             position: None,
             feed_forward: Some(&self.feed_forward),
             cross: match depth.cross_in {
-                Some(_) => depth.cross_of(block),
+                Some(_) => depth.listed_cross_attention(block),
                 None => depth.cross,
             },
         }
     }
 
     /// The layers of each distinct kind of block: one for each group, or the only one of a stack without groups.
-    pub fn sorts<'a>(&'a self, depth: Depth<'a>) -> impl Iterator<Item = BlockConfig<'a>> {
-        let grouped = depth.groups.iter().map(BlockConfig::of);
+    pub fn distinct_blocks<'a>(
+        &'a self,
+        depth: Depth<'a>,
+    ) -> impl Iterator<Item = BlockConfig<'a>> {
+        let grouped = depth.groups.iter().map(BlockConfig::from_group);
         let alone = depth.groups.is_empty().then(|| self.block(&depth, 0));
         grouped.chain(alone)
     }
@@ -176,11 +179,11 @@ impl StackConfig {
     /// Multiplications of a forward pass of a stack over `tokens` positions, with cross-attention to `memory` positions if it
     /// has some.
     pub fn products(&self, depth: &Depth, tokens: usize, memory: usize) -> u128 {
-        self.products_of(0..depth.blocks(), depth, tokens, memory)
+        self.products_of_blocks(0..depth.blocks(), depth, tokens, memory)
     }
 
     /// Multiplications of some of its blocks, as [`StackConfig::products`] counts them.
-    pub fn products_of(
+    pub fn products_of_blocks(
         &self,
         blocks: Range<usize>,
         depth: &Depth,
@@ -192,7 +195,7 @@ impl StackConfig {
         let products = blocks.map(|block| {
             let block = self.block(depth, block);
             let own = |a: &AttentionConfig| {
-                let pairs = a.pairs(tokens, depth.causal);
+                let pairs = a.query_key_counts(tokens, depth.causal);
                 a.products(d, tokens, depth.causal) + self.position.facts().products(&shape, pairs)
             };
             let across = |a: &AttentionConfig| a.products_across(d, tokens, memory);
@@ -219,7 +222,7 @@ impl StackConfig {
 
     /// How the initial weights are drawn. For DeepNorm as in its paper, with Xavier's bound, of which β is the gain (Wang
     /// et al. 2022, figure 2); otherwise as in GPT-2.
-    pub fn init(&self) -> Initial {
+    pub fn init_settings(&self) -> InitSettings {
         let scheme = self.init.clone().unwrap_or(match self.norm_placement {
             NormPlacement::Deepnorm => InitConfig::xavier(),
             NormPlacement::Pre
@@ -228,26 +231,30 @@ impl StackConfig {
             | NormPlacement::ResPost
             | NormPlacement::Parallel => InitConfig::default(),
         });
-        let width = self.widened();
-        Initial { scheme, width }
+        let width = self.width_ratio();
+        InitSettings {
+            scheme,
+            width_ratio: width,
+        }
     }
 
     /// Ratio of its width to that of the model whose learning rates and initial weights it takes over (μP); 1 if there is none.
-    pub fn widened(&self) -> f64 {
-        self.mup.map_or(1.0, |mup| mup.width(self.d_model))
+    pub fn width_ratio(&self) -> f64 {
+        self.mup.map_or(1.0, |mup| mup.width_ratio(self.d_model))
     }
 
     /// The factor on attention scores besides 1/√d_head.
     pub fn score_factor(&self, attention: Option<&AttentionConfig>) -> f64 {
         let of = self.mup.zip(attention);
         of.map_or(1.0, |(mup, attention)| {
-            mup.scores(self.d_model, attention.d_head(self.d_model))
+            mup.score_factor(self.d_model, attention.d_head(self.d_model))
         })
     }
 
     /// The factor on the hidden states that an LM head reads; `tied` if its matrix is the embedding table.
     pub fn head_factor(&self, tied: bool) -> f64 {
-        self.mup.map_or(1.0, |mup| mup.head(self.d_model, tied))
+        self.mup
+            .map_or(1.0, |mup| mup.head_factor(self.d_model, tied))
     }
 
     /// Width of the stack's output.
@@ -291,7 +298,7 @@ impl StackConfig {
         shape: &StackShape,
         layer: usize,
         init: &Init,
-    ) -> Option<OwnPosition> {
+    ) -> Option<GroupPosition> {
         let depth = &shape.depth;
         let block = self.block(depth, layer);
         let (scheme, attention) = block.position.zip(block.attention)?;
@@ -302,7 +309,7 @@ impl StackConfig {
             d_head: attention.d_head(self.d_model),
             ..self.position_shape(depth, shape.context)
         };
-        Some(OwnPosition {
+        Some(GroupPosition {
             first: self.blocks(depth).position(alike).unwrap_or(layer),
             scheme: scheme.init(&shape, init),
         })
@@ -320,14 +327,14 @@ impl StackConfig {
             context,
             causal: depth.causal,
             grid: None,
-            without_attention: self
+            layers_without_attention: self
                 .blocks(depth)
                 .enumerate()
                 .filter(|(_, block)| block.attention.is_none() || block.position.is_some())
                 .map(|(layer, _)| layer)
                 .collect(),
-            shared: (0..depth.blocks())
-                .filter(|layer| owners.mixing(*layer) != *layer)
+            layers_sharing_parameters: (0..depth.blocks())
+                .filter(|layer| owners.mixer_owner(*layer) != *layer)
                 .collect(),
             dropout: self.dropouts().embedding,
         }

@@ -3,14 +3,14 @@
 
 use super::block::BlockContext;
 use super::recompute;
-use super::view::{Past, View, Views};
+use super::view::{BlockView, Past, Views};
 use super::{Stack, StackContext};
 use burn::tensor::Tensor;
 
 impl Stack {
     /// Runs `queries` `[batch, seq, d_model]` through the last block `steps` times, then the final norm. Keys and values are
     /// computed from `x`, the block's usual input; each query and key has its own position.
-    pub fn decoded(
+    pub fn decode_queries(
         &self,
         queries: Tensor<3>,
         x: Tensor<3>,
@@ -20,7 +20,7 @@ impl Stack {
         let mut views = Views::new(&context, &x);
         let StackContext {
             position,
-            places,
+            token_positions: places,
             visible,
             memory,
             pass,
@@ -29,21 +29,21 @@ impl Stack {
         let Some(layer) = self.blocks.len().checked_sub(1) else {
             return queries;
         };
-        let block = self.wired(layer);
+        let block = self.resolved(layer);
         let sources = position.scheme().embed_layer(x, layer, places);
         let own = self.blocks[layer].position.as_ref();
-        let View {
+        let BlockView {
             span,
             visible: seen,
             prepared,
             ..
-        } = views.of(Past::Whole, own);
+        } = views.get_or_compute(Past::Whole, own);
         let mut decoded = queries;
         for step in 0..steps {
             let context = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: Some(visible),
+                segment_visibility: Some(visible),
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,
@@ -52,8 +52,8 @@ impl Stack {
                 state: None,
                 pass,
             };
-            decoded = pass.block(step, || recompute::forward(block, decoded, context));
+            decoded = pass.in_block(step, || recompute::forward(block, decoded, context));
         }
-        self.ended(decoded, pass)
+        self.final_norm_and_dropout(decoded, pass)
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Default number of blocks.
-pub const LAYERS: usize = 4;
+pub const DEFAULT_LAYERS: usize = 4;
 
 /// Equal consecutive blocks: `[[model.layers]]`, in place of the model's `attention` and `feed_forward`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ pub struct BlockConfig<'a> {
 
 impl<'a> BlockConfig<'a> {
     /// Returns the layers of a block of a group.
-    pub fn of(group: &'a LayerGroup) -> Self {
+    pub fn from_group(group: &'a LayerGroup) -> Self {
         Self {
             attention: group.attention.as_ref(),
             position: group.position.as_ref(),
@@ -106,13 +106,13 @@ pub struct Depth<'a> {
 
 impl<'a> Depth<'a> {
     /// Number of blocks of the groups, each group counted with its repeats.
-    pub fn grouped(&self) -> usize {
+    pub fn grouped_blocks(&self) -> usize {
         let repeats = self.groups.iter().map(|group| group.repeat);
         repeats.fold(0, usize::saturating_add)
     }
 
     /// Returns the stack's cross-attention if `cross_in` lists block number `block`.
-    pub fn cross_of(&self, block: usize) -> Option<&'a AttentionConfig> {
+    pub fn listed_cross_attention(&self, block: usize) -> Option<&'a AttentionConfig> {
         let has = |blocks: &[usize]| blocks.contains(&(block + 1));
         self.cross.filter(|_| self.cross_in.is_some_and(has))
     }
@@ -120,15 +120,15 @@ impl<'a> Depth<'a> {
     /// Number of blocks.
     pub fn blocks(&self) -> usize {
         self.n_layers.unwrap_or(match self.groups {
-            [] => LAYERS,
-            _ => self.grouped(),
+            [] => DEFAULT_LAYERS,
+            _ => self.grouped_blocks(),
         })
     }
 }
 
 /// Sets how many earlier positions attention with segment memory keeps in evaluation: the attention of the groups, or the
 /// stack's own if it has none. Returns whether there is such attention.
-pub fn remember_at_evaluation(
+pub fn set_evaluation_memory(
     own: &mut AttentionConfig,
     groups: &mut [LayerGroup],
     positions: usize,
@@ -139,7 +139,7 @@ pub fn remember_at_evaluation(
         .filter_map(|group| group.attention.as_mut());
     let remembering = grouped
         .chain(own)
-        .map(|attention| attention.remember_at_evaluation(positions));
+        .map(|attention| attention.set_evaluation_memory(positions));
     remembering.fold(false, |any, one| any | one)
 }
 

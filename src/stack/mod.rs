@@ -1,9 +1,9 @@
 //! The stack: blocks in a row with their norm placement, residual connections and final norm.
 
 pub mod block;
+mod block_state;
 pub mod config;
 mod decoding;
-mod kept;
 pub mod layers;
 pub mod mup;
 mod recompute;
@@ -22,7 +22,7 @@ use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::{Position, Rotation, Span, TokenPositions};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use block::{Block, BlockContext, ResolvedBlock};
 use burn::module::Module;
@@ -33,13 +33,13 @@ pub use mup::MupConfig;
 pub use recompute::recompute_block;
 pub use residual::NormPlacement;
 pub use residual_scale::ResidualScaleConfig;
-use retrieved::Retrieved;
+use retrieved::RetrievedContext;
 pub use reversible::{Join, ReversibleConfig};
-pub use sharing::{Owners, ShareConfig};
+pub use sharing::{ParameterOwners, ShareConfig};
 pub use state::{BlockState, ModelState};
 use std::fmt::Debug;
 use std::ops::Range;
-use view::{View, Views};
+use view::{BlockView, Views};
 
 /// The shape of a stack.
 #[derive(Clone, Copy, Debug)]
@@ -84,8 +84,8 @@ impl Dropout {
 pub const ROLES: Roles = Roles::new(
     "Stack",
     &[
-        ("blocks", Declares::Stands(Place::Blocks)),
-        ("final_norm", Declares::Stands(Place::Head)),
+        ("blocks", Declaration::Place(Place::Blocks)),
+        ("final_norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -99,7 +99,7 @@ pub struct Stack {
     pub final_norm: Option<Norm>,
     dropout: f64,
     #[module(skip)]
-    owners: Owners,
+    owners: ParameterOwners,
     #[module(skip)]
     join: Option<Join>,
 }
@@ -109,7 +109,7 @@ pub struct StackContext<'a> {
     /// The position scheme.
     pub position: &'a Position,
     /// Position and segment ids of the tokens.
-    pub places: &'a TokenPositions,
+    pub token_positions: &'a TokenPositions,
     /// Positions of the queries and keys of this pass.
     pub span: Span,
     /// Which of the stack's own positions a query may see.
@@ -119,7 +119,7 @@ pub struct StackContext<'a> {
     /// What cross-attention attends to, in a decoder with a memory.
     pub memory: Option<Memory<'a>>,
     /// Work on the stream before each block; ignored by a reversible stack, which has two streams.
-    pub between: Option<&'a dyn BeforeBlock>,
+    pub before_blocks: Option<&'a dyn BeforeBlock>,
     /// The forward pass with its random draws.
     pub pass: &'a Pass,
 }
@@ -142,34 +142,34 @@ pub trait BeforeBlock: Debug {
 #[derive(Clone, Copy, Debug)]
 pub enum Memory<'a> {
     /// Hidden states that are the same for every layer: an encoder's final output.
-    States(States<'a>),
+    States(MemoryStates<'a>),
     /// Texts retrieved for the chunks of the decoder's own text.
-    Neighbours(&'a Retrieved<'a>),
+    Neighbours(&'a RetrievedContext<'a>),
 }
 
 /// Hidden states that every query of a row may attend to.
 #[derive(Clone, Copy, Debug)]
-pub struct States<'a> {
+pub struct MemoryStates<'a> {
     /// The hidden states, `[batch, source, d_memory]`.
     pub states: &'a Tensor<3>,
     /// Which of these states a query may see.
     pub visible: &'a Visibility,
     /// The rotations of queries and of the states' keys, if positions are rotary.
-    pub turned: Option<&'a [Rotation; 2]>,
+    pub rotations: Option<&'a [Rotation; 2]>,
 }
 
 impl<'a> Memory<'a> {
     /// Builds a memory of states without positions, with a mask of the states that a query may see.
-    pub fn of(states: &'a Tensor<3>, visible: &'a Visibility) -> Self {
-        Self::States(States {
+    pub fn without_positions(states: &'a Tensor<3>, visible: &'a Visibility) -> Self {
+        Self::States(MemoryStates {
             states,
             visible,
-            turned: None,
+            rotations: None,
         })
     }
 
     /// Returns the states, if the memory consists of states.
-    pub fn states(self) -> Option<States<'a>> {
+    pub fn states(self) -> Option<MemoryStates<'a>> {
         match self {
             Self::States(states) => Some(states),
             Self::Neighbours(_) => None,
@@ -190,7 +190,9 @@ impl Stack {
         let blocks = config.blocks(depth).enumerate();
         Self {
             blocks: blocks
-                .map(|(layer, block)| Block::new(shape, block, layer, &init.of(&layer.to_string())))
+                .map(|(layer, block)| {
+                    Block::new(shape, block, layer, &init.part(&layer.to_string()))
+                })
                 .collect(),
             final_norm: config
                 .has_final_norm()
@@ -202,11 +204,11 @@ impl Stack {
     }
 
     /// Returns block number `layer` with all of its parts, including shared ones.
-    fn wired(&self, layer: usize) -> ResolvedBlock<'_> {
-        let owner = self.owners.mixing(layer);
+    fn resolved(&self, layer: usize) -> ResolvedBlock<'_> {
+        let owner = self.owners.mixer_owner(layer);
         ResolvedBlock {
-            mixing: &self.blocks[owner],
-            feeding: &self.blocks[self.owners.feeding(layer)],
+            mixer_block: &self.blocks[owner],
+            feed_forward_block: &self.blocks[self.owners.feed_forward_owner(layer)],
             layer,
             owner,
             lender: &self.blocks[self.blocks[layer].lender],
@@ -215,14 +217,14 @@ impl Stack {
     }
 
     /// Returns all blocks with all of their parts, including shared ones.
-    fn all_wired(&self) -> impl Iterator<Item = ResolvedBlock<'_>> {
-        (0..self.blocks.len()).map(|layer| self.wired(layer))
+    fn all_resolved(&self) -> impl Iterator<Item = ResolvedBlock<'_>> {
+        (0..self.blocks.len()).map(|layer| self.resolved(layer))
     }
 
     /// Returns the state that the stack starts from before the first call.
     pub fn empty_state(&self, of: StateUse) -> ModelState {
         ModelState::new(
-            self.all_wired()
+            self.all_resolved()
                 .map(|block| block.empty_state(of))
                 .collect(),
         )
@@ -230,22 +232,24 @@ impl Stack {
 
     /// Whether texts of any length can be continued at a constant cost per token: some block has segment memory or a recurrent
     /// state, and no block keeps a growing cache.
-    pub fn reads_on(&self) -> bool {
+    pub fn has_bounded_state(&self) -> bool {
         let remembers = self
-            .all_wired()
-            .any(|block| block.remembers() || block.carries());
-        remembers && self.all_wired().all(|block| block.is_bounded())
+            .all_resolved()
+            .any(|block| block.has_segment_memory() || block.has_mixer());
+        remembers && self.all_resolved().all(|block| block.is_bounded())
     }
 
     /// Whether a block's own position scheme rotates earlier positions again in a text that continues after `seen` positions.
-    pub fn rerotates_earlier(&self, seen: usize) -> bool {
+    pub fn rotation_changes_after(&self, seen: usize) -> bool {
         let mut own = self.blocks.iter().filter_map(|b| b.position.as_ref());
         own.any(|own| own.scheme.scheme().rotation_changes_after(seen))
     }
 
     /// The longest input that its blocks can read, if they have a limit.
     pub fn max_len(&self) -> Option<usize> {
-        self.all_wired().filter_map(|block| block.max_len()).min()
+        self.all_resolved()
+            .filter_map(|block| block.max_len())
+            .min()
     }
 
     /// `[batch, seq, d_model]` → the same shape; twice as wide if a reversible stack concatenates its two streams.
@@ -253,14 +257,14 @@ impl Stack {
         let pass = context.pass;
         if let Some(join) = self.join {
             let x = reversible::forward(self, join, x, context);
-            return self.last(x, pass);
+            return self.finish_and_record(x, pass);
         }
-        let x = self.through(0..self.blocks.len(), x, context);
-        self.finished(x, pass)
+        let x = self.run_blocks(0..self.blocks.len(), x, context);
+        self.finish(x, pass)
     }
 
     /// Runs some of the blocks: `[batch, seq, d_model]` → the same shape.
-    pub fn through(
+    pub fn run_blocks(
         &self,
         blocks: Range<usize>,
         mut x: Tensor<3>,
@@ -270,16 +274,16 @@ impl Stack {
         let first_values = FirstValues::default();
         let StackContext {
             position,
-            places,
+            token_positions: places,
             visible,
             state,
             memory,
-            between,
+            before_blocks: between,
             pass,
             ..
         } = context;
         let mut states = state.map(|states| states.iter_mut());
-        let numbered = self.all_wired().enumerate();
+        let numbered = self.all_resolved().enumerate();
         for (layer, block) in numbered.skip(blocks.start).take(blocks.len()) {
             pass.note_hidden(layer, &x);
             pass.note_layer(layer, &x);
@@ -291,16 +295,16 @@ impl Stack {
             x = position.embed_layer(x, layer, places, pass);
             let past = block.past(state.as_deref(), views.span);
             let own = self.blocks[layer].position.as_ref();
-            let View {
+            let BlockView {
                 span,
                 visible: seen,
                 prepared,
                 ..
-            } = views.of(past, own);
+            } = views.get_or_compute(past, own);
             let context = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: Some(visible),
+                segment_visibility: Some(visible),
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory,
@@ -309,7 +313,7 @@ impl Stack {
                 state,
                 pass,
             };
-            x = pass.block(format_args!("blocks.{layer}"), || {
+            x = pass.in_block(format_args!("blocks.{layer}"), || {
                 recompute::forward(block, x, context)
             });
         }
@@ -317,18 +321,18 @@ impl Stack {
     }
 
     /// Applies the final norm and the output dropout to the last block's output.
-    pub fn finished(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+    pub fn finish(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         pass.note_hidden(self.blocks.len(), &x);
-        self.last(x, pass)
+        self.finish_and_record(x, pass)
     }
 
-    fn last(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
-        let x = self.ended(x, pass);
+    fn finish_and_record(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+        let x = self.final_norm_and_dropout(x, pass);
         pass.note_last(&x);
         x
     }
 
-    fn ended(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+    fn final_norm_and_dropout(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = match &self.final_norm {
             Some(norm) => norm.forward(x),
             None => x,

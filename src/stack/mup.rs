@@ -27,11 +27,11 @@ use serde::{Deserialize, Serialize};
 pub struct MupConfig {
     /// Width of the model whose learning rates and initial weights this one takes over; all other widths are this model's in
     /// proportion. Source: Yang et al. 2022, section 4.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_model: usize,
     /// Width of its heads; when absent, in proportion to its own width, as in a model with as many heads. Set it if wider models
     /// have more heads rather than wider ones. Source: Yang et al. 2022, appendix D.4.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
     /// Factor on the logits of the vocabulary before their bias; the same in the narrower model. Source: Yang et al. 2022,
@@ -53,28 +53,28 @@ fn is_plain(multiplier: &f64) -> bool {
 
 impl MupConfig {
     /// Ratio of the width `d_model` to that of the narrower model.
-    pub fn width(self, d_model: usize) -> f64 {
+    pub fn width_ratio(self, d_model: usize) -> f64 {
         d_model as f64 / self.d_model.max(1) as f64
     }
 
     /// The factor on attention scores besides 1/√d_head, for heads of width `d_head` in a model of width `d_model`.
-    pub fn scores(self, d_model: usize, d_head: usize) -> f64 {
-        let in_proportion = d_head as f64 / self.width(d_model);
+    pub fn score_factor(self, d_model: usize, d_head: usize) -> f64 {
+        let in_proportion = d_head as f64 / self.width_ratio(d_model);
         let theirs = self.d_head.map_or(in_proportion, |width| width as f64);
         (theirs / d_head as f64).sqrt()
     }
 
     /// The factor on the hidden states that an LM head reads, in a model of this width. If the head is tied to the embedding
     /// table, it includes the division by the ratio of widths, which an untied head has in its stored weights.
-    pub fn head(self, d_model: usize, tied: bool) -> f64 {
+    pub fn head_factor(self, d_model: usize, tied: bool) -> f64 {
         match tied {
-            true => self.output_multiplier / self.width(d_model),
+            true => self.output_multiplier / self.width_ratio(d_model),
             false => self.output_multiplier,
         }
     }
 
     /// Whether logits have a factor of their own.
-    pub fn multiplies(self) -> bool {
+    pub fn scales_logits(self) -> bool {
         !is_plain(&self.output_multiplier)
     }
 }
@@ -91,7 +91,7 @@ pub fn switch_faults(mup: Option<MupConfig>, switches: &[(&str, bool)], at: &mut
 }
 
 /// The learning rate of a parameter in a model `width` times as wide, relative to that in the narrower model.
-pub fn rate(role: Role, width: f64) -> f64 {
+pub fn learning_rate_factor(role: Role, width: f64) -> f64 {
     match (role.kind, role.place) {
         // The number of its inputs does not depend on the model's width.
         (Some(ParameterKind::Weight), Some(Place::Input)) => 1.0,

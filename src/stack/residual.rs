@@ -14,7 +14,7 @@ use super::residual_scale::{ResidualScale, ResidualScaleConfig};
 use crate::kernel;
 use crate::nn::Kind;
 use crate::nn::init::Init;
-use crate::nn::norm::{NoNorm, Norm, NormConfig, scaled};
+use crate::nn::norm::{NoNorm, Norm, NormConfig, scale_by};
 use crate::nn::pass::Pass;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -164,7 +164,7 @@ impl NormPlacement {
 impl NormPlacement {
     /// DeepNorm's (α, β) of an encoder of `n` and a decoder of `m` layers (Wang et al. 2022, table 2); (1, 1) for other
     /// placements.
-    pub fn alpha_beta_of_both(self, n: usize, m: usize) -> [(f64, f64); 2] {
+    pub fn alpha_beta_encoder_decoder(self, n: usize, m: usize) -> [(f64, f64); 2] {
         match self {
             Self::Deepnorm => {
                 let (n, m) = (n as f64, m as f64);
@@ -247,7 +247,7 @@ impl Residual {
 
     /// Returns the connection without its norm: the layer reads the stream unchanged.
     #[must_use]
-    pub fn unnormed(self) -> Self {
+    pub fn without_norm(self) -> Self {
         Self {
             norm: Norm::None(NoNorm {}),
             ..self
@@ -260,7 +260,7 @@ impl Residual {
     }
 
     /// Returns the layer's input for the stream `x` `[batch, seq, d_model]`: normalised if the placement has a norm there.
-    pub fn read(&self, x: Tensor<3>) -> Tensor<3> {
+    pub fn layer_input(&self, x: Tensor<3>) -> Tensor<3> {
         match self.placement.reads_through_norm() {
             true => self.norm.forward(x),
             false => x,
@@ -269,7 +269,7 @@ impl Residual {
 
     /// Applies `layer`, the block's part named `part`, to the stream `x` `[batch, seq, d_model]` with its residual connection. A
     /// row skips the layer with probability `drop_path`.
-    pub fn around(
+    pub fn apply(
         &self,
         x: Tensor<3>,
         part: &str,
@@ -280,21 +280,21 @@ impl Residual {
         let alpha = self.config.alpha;
         match self.placement {
             NormPlacement::Post | NormPlacement::Deepnorm => {
-                let result = self.branch(x.clone(), part, drop_path, pass, layer);
+                let result = self.branch_output(x.clone(), part, drop_path, pass, layer);
                 let x = match &self.skip {
                     Some(skip) => skip.forward(x, &result, pass),
                     None => x,
                 };
-                self.norm.forward_sum(x, result, alpha)
+                self.norm.forward_of_sum(x, result, alpha)
             }
             NormPlacement::Pre
             | NormPlacement::Sandwich
             | NormPlacement::ResPost
             | NormPlacement::Parallel => {
-                let result = self.computed(x.clone(), part, pass, layer);
-                let x = scaled(x, alpha);
+                let result = self.layer_output(x.clone(), part, pass, layer);
+                let x = scale_by(x, alpha);
                 match drop_path > 0.0 {
-                    true => kernel::add(x, self.dropped(result, part, drop_path, pass)),
+                    true => kernel::add(x, self.drop_output(result, part, drop_path, pass)),
                     false => pass.add_dropped(x, result, part, self.config.dropout),
                 }
             }
@@ -302,7 +302,7 @@ impl Residual {
     }
 
     /// Returns the output of `layer` for the stream `x` as it is added to a stream: after norm, scale, dropout and drop path.
-    pub fn branch(
+    pub fn branch_output(
         &self,
         x: Tensor<3>,
         part: &str,
@@ -310,26 +310,26 @@ impl Residual {
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let result = self.computed(x, part, pass, layer);
-        self.dropped(result, part, drop_path, pass)
+        let result = self.layer_output(x, part, pass, layer);
+        self.drop_output(result, part, drop_path, pass)
     }
 
-    fn dropped(&self, result: Tensor<3>, part: &str, drop_path: f64, pass: &Pass) -> Tensor<3> {
+    fn drop_output(&self, result: Tensor<3>, part: &str, drop_path: f64, pass: &Pass) -> Tensor<3> {
         let result = pass.dropout(result, part, self.config.dropout);
         pass.drop_path(result, part, drop_path)
     }
 
     /// Returns the layer's output before dropout.
-    fn computed(
+    fn layer_output(
         &self,
         x: Tensor<3>,
         part: &str,
         pass: &Pass,
         layer: impl FnOnce(Tensor<3>) -> Tensor<3>,
     ) -> Tensor<3> {
-        let x = self.read(x);
-        let result = pass.part(part, || layer(x));
-        let result = match self.norm_of_result() {
+        let x = self.layer_input(x);
+        let result = pass.in_part(part, || layer(x));
+        let result = match self.output_norm() {
             Some(norm) => norm.forward(result),
             None => result,
         };
@@ -339,7 +339,7 @@ impl Residual {
         }
     }
 
-    fn norm_of_result(&self) -> Option<&Norm> {
+    fn output_norm(&self) -> Option<&Norm> {
         match self.placement {
             NormPlacement::ResPost => Some(&self.norm),
             _ => self.after.as_ref(),

@@ -9,7 +9,7 @@
 //! Decoding keeps the stream of the chunk that is still incomplete and the neighbours of the last complete one.
 
 use super::block::Cross;
-use crate::kernel::{Pattern, Query, SeenKeys};
+use crate::kernel::{KeyPattern, Pattern, Query};
 use crate::nn::attention::Visibility;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::neighbours::Neighbours;
@@ -21,7 +21,7 @@ use std::fmt::Debug;
 use std::ops::Range;
 
 /// An encoder of retrieved neighbours.
-pub trait EncodesNeighbours: Debug {
+pub trait ChunkEncoder: Debug {
     /// Returns states `[chunks, count · width, d_memory]` of the chunks' neighbours, given the stream of the chunks,
     /// `[chunks, chunk, d_model]`.
     fn encode(&self, hidden: Tensor<3>, neighbours: &Neighbours, pass: &Pass) -> Tensor<3>;
@@ -29,18 +29,18 @@ pub trait EncodesNeighbours: Debug {
 
 /// The state of each row's chunks between two calls in decoding.
 #[derive(Clone, Debug, Default)]
-pub struct KeptChunks {
+pub struct ChunkState {
     /// The stream of the incomplete chunk, `[batch, tokens, d_model]`.
-    open: Option<Tensor<3>>,
+    incomplete: Option<Tensor<3>>,
     /// The encoded neighbours of the last complete chunk, `[batch, count · width, d_memory]`, and their lengths
     /// `[batch, count]`.
     last: Option<(Tensor<3>, Vec<usize>)>,
 }
 
-impl KeptChunks {
+impl ChunkState {
     /// Selects rows: row i becomes that of `rows[i]`.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
-        if let Some(open) = &mut self.open {
+        if let Some(open) = &mut self.incomplete {
             *open = open.clone().select(0, rows.clone());
         }
         if let Some((states, lengths)) = &mut self.last {
@@ -56,20 +56,20 @@ impl KeptChunks {
 
 /// The neighbours of the chunks that end in one pass, with their encodings, which all blocks of the pass share.
 #[derive(Debug)]
-pub struct Retrieved<'a> {
+pub struct RetrievedContext<'a> {
     neighbours: &'a Neighbours,
-    encoder: &'a dyn EncodesNeighbours,
+    encoder: &'a dyn ChunkEncoder,
     /// Number of positions of each row before this pass.
     seen: usize,
     /// The rotations of queries and keys, if positions are rotary.
-    turned: Option<[Rotation; 2]>,
-    kept: RefCell<KeptChunks>,
-    encoded: OnceCell<Option<Encoded>>,
+    rotations: Option<[Rotation; 2]>,
+    kept: RefCell<ChunkState>,
+    encoded: OnceCell<Option<EncodedNeighbours>>,
 }
 
 /// Encoded neighbours for the tokens that attend to them: in each row `groups` times `chunk` queries.
 #[derive(Debug)]
-struct Encoded {
+struct EncodedNeighbours {
     /// The encoded neighbours, `[batch · groups, count · width, d_memory]`.
     states: Tensor<3>,
     visible: Visibility,
@@ -80,12 +80,12 @@ struct Encoded {
     /// Number of positions at the beginning of the pass that attend to nothing.
     skipped: usize,
     /// Number of the first group's positions that come before this pass.
-    before: usize,
+    overlap: usize,
 }
 
 /// The block whose cross-attention runs.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Looking {
+pub(super) struct CrossAttentionBlock {
     /// Number of the block in its stack.
     pub layer: usize,
     /// Number of the block whose parameters it uses.
@@ -94,36 +94,36 @@ pub(super) struct Looking {
     pub drop_path: f64,
 }
 
-impl<'a> Retrieved<'a> {
+impl<'a> RetrievedContext<'a> {
     /// Prepares a pass over the positions after the first `seen` of each row; `neighbours` belong to the chunks that end in it.
     pub fn new(
         neighbours: &'a Neighbours,
-        encoder: &'a dyn EncodesNeighbours,
+        encoder: &'a dyn ChunkEncoder,
         seen: usize,
         turned: Option<[Rotation; 2]>,
-        kept: KeptChunks,
+        kept: ChunkState,
     ) -> Self {
         Self {
             neighbours,
             encoder,
             seen,
-            turned,
+            rotations: turned,
             kept: RefCell::new(kept),
             encoded: OnceCell::new(),
         }
     }
 
     /// Returns the state for the next call.
-    pub fn into_kept(self) -> KeptChunks {
+    pub fn into_state(self) -> ChunkState {
         self.kept.into_inner()
     }
 
     /// Applies a block's cross-attention to the neighbours: stream `[batch, seq, d_model]` → the same shape.
-    pub(super) fn through(
+    pub(super) fn cross_attend(
         &self,
         cross: &Cross,
         x: Tensor<3>,
-        block: Looking,
+        block: CrossAttentionBlock,
         pass: &Pass,
     ) -> Tensor<3> {
         let encoded = self.encoded.get_or_init(|| self.encoded(x.clone(), pass));
@@ -131,42 +131,42 @@ impl<'a> Retrieved<'a> {
             return x;
         };
         let layer = cross.attention.layer();
-        residual.around(x, "cross_attention", block.drop_path, pass, |x| {
-            let mut cx = LayerContext::alone(encoded.states.dims()[1], pass);
+        residual.apply(x, "cross_attention", block.drop_path, pass, |x| {
+            let mut cx = LayerContext::standalone(encoded.states.dims()[1], pass);
             (cx.layer, cx.owner) = (block.layer, block.owner);
             cx.span.queries = self.neighbours.chunk;
             cx.visible = &encoded.visible;
             cx.memory = Some(&encoded.states);
-            cx.turned = self.turned.as_ref().map(<[Rotation; 2]>::each_ref);
-            encoded.added(layer, x, self.neighbours.chunk, &mut cx)
+            cx.memory_rotations = self.rotations.as_ref().map(<[Rotation; 2]>::each_ref);
+            encoded.cross_attention_output(layer, x, self.neighbours.chunk, &mut cx)
         })
     }
 
     /// Encodes the neighbours that queries of this pass attend to, from the stream `x` at the first block with cross-attention;
     /// `None` if no query attends to any.
-    fn encoded(&self, x: Tensor<3>, pass: &Pass) -> Option<Encoded> {
+    fn encoded(&self, x: Tensor<3>, pass: &Pass) -> Option<EncodedNeighbours> {
         let (m, of) = (self.neighbours.chunk, self.neighbours);
         let [batch, seq, d] = x.dims();
         let mut kept = self.kept.borrow_mut();
-        let hidden = match kept.open.take() {
+        let hidden = match kept.incomplete.take() {
             Some(open) => Tensor::cat(vec![open, x.clone()], 1),
             None => x.clone(),
         };
-        let ended = Neighbours::ended(m, self.seen, seq);
+        let ended = Neighbours::chunks_ended(m, self.seen, seq);
         assert_eq!(
             of.lengths.len(),
             batch * ended * of.count,
             "neighbours for each chunk that ends"
         );
         let length = hidden.dims()[1];
-        kept.open =
+        kept.incomplete =
             (length > ended * m).then(|| hidden.clone().narrow(1, ended * m, length - ended * m));
         let new = (ended > 0).then(|| {
             let chunks = hidden
                 .narrow(1, 0, ended * m)
                 .reshape([batch * ended, m, d]);
             let states = pass.with_derived_rows(ended * of.count, || {
-                pass.within("neighbours", || self.encoder.encode(chunks, of, pass))
+                pass.in_network("neighbours", || self.encoder.encode(chunks, of, pass))
             });
             let [_, keys, width] = states.dims();
             states.reshape([batch, ended * keys, width])
@@ -203,11 +203,17 @@ impl<'a> Retrieved<'a> {
         kept.last = Some((last, of_last.collect()));
         let [_, _, width] = states.dims();
         let states = states.reshape([batch * groups, keys, width]);
-        Some(Encoded::new(states, lengths, of, groups, [skipped, lead]))
+        Some(EncodedNeighbours::new(
+            states,
+            lengths,
+            of,
+            groups,
+            [skipped, lead],
+        ))
     }
 }
 
-impl Encoded {
+impl EncodedNeighbours {
     fn new(
         states: Tensor<3>,
         lengths: Vec<usize>,
@@ -224,7 +230,7 @@ impl Encoded {
         let some_lack = any.contains(&0.0);
         let whole = lengths.iter().all(|length| *length == of.width);
         let filled = || {
-            Pattern::new(Filled {
+            Pattern::new(NeighbourMask {
                 lengths,
                 count: of.count,
                 width: of.width,
@@ -240,12 +246,12 @@ impl Encoded {
                 .then(|| Tensor::from_data(TensorData::new(any, [rows, 1, 1]), &device)),
             groups,
             skipped,
-            before,
+            overlap: before,
         }
     }
 
     /// Returns what cross-attention adds to the stream, `[batch, seq, d_model]`.
-    fn added(
+    fn cross_attention_output(
         &self,
         layer: &dyn Layer,
         x: Tensor<3>,
@@ -255,9 +261,9 @@ impl Encoded {
         let [batch, seq, d] = x.dims();
         let (device, looking) = (x.device(), seq - self.skipped);
         let nothing = |places: usize| Tensor::<3>::zeros([batch, places, d], (&device, x.dtype()));
-        let after = self.groups * chunk - self.before - looking;
+        let after = self.groups * chunk - self.overlap - looking;
         let queries = x.clone().narrow(1, self.skipped, looking);
-        let queries = between([self.before, after].map(nothing), queries);
+        let queries = concat_positions([self.overlap, after].map(nothing), queries);
         let queries = queries.reshape([batch * self.groups, chunk, d]);
         let pass = cx.pass;
         let mut y = pass.with_derived_rows(self.groups, || layer.forward(queries, cx));
@@ -265,13 +271,13 @@ impl Encoded {
             y = y * present.clone();
         }
         let y = y.reshape([batch, self.groups * chunk, d]);
-        let y = y.narrow(1, self.before, looking);
-        between([self.skipped, 0].map(nothing), y)
+        let y = y.narrow(1, self.overlap, looking);
+        concat_positions([self.skipped, 0].map(nothing), y)
     }
 }
 
 /// Concatenates tensors along the positions, leaving out empty ones.
-fn between([before, after]: [Tensor<3>; 2], x: Tensor<3>) -> Tensor<3> {
+fn concat_positions([before, after]: [Tensor<3>; 2], x: Tensor<3>) -> Tensor<3> {
     let parts = [before, x, after].into_iter();
     let mut parts: Vec<Tensor<3>> = parts.filter(|part| part.dims()[1] > 0).collect();
     match parts.len() {
@@ -283,14 +289,14 @@ fn between([before, after]: [Tensor<3>; 2], x: Tensor<3>) -> Tensor<3> {
 /// The mask of neighbours that lie side by side, each padded to one width. If a chunk has no neighbour, its first position
 /// is seen, and the result is multiplied by 0.
 #[derive(Debug)]
-struct Filled {
+struct NeighbourMask {
     /// Lengths of the neighbours, `[rows, count]`.
     lengths: Vec<usize>,
     count: usize,
     width: usize,
 }
 
-impl Filled {
+impl NeighbourMask {
     fn of_row(&self, row: usize, see: &mut dyn FnMut(Range<usize>)) {
         let lengths = &self.lengths[row * self.count..(row + 1) * self.count];
         if lengths.iter().all(|length| *length == 0) {
@@ -306,12 +312,12 @@ impl Filled {
     }
 }
 
-impl SeenKeys for Filled {
-    fn of_query(&self, query: Query, _keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for NeighbourMask {
+    fn keys_of_query(&self, query: Query, _keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         self.of_row(query.row, see);
     }
 
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         [row, _]: [usize; 2],
         _positions: Range<usize>,

@@ -14,16 +14,16 @@
 //! stream that starts small beside what is added to it (embeddings of 0.02, sandwich norms' outputs of 1) loses as many
 //! digits: gradients of the first blocks are then off by some 10⁻⁴ of their largest value. A norm of the embeddings avoids this.
 
-mod back;
+mod backward;
 
 use super::block::{BlockContext, ResolvedBlock};
-use super::recompute::{Surroundings, modules, packed, unpacked};
+use super::recompute::{OwnedContext, clone_modules, pack, unpack};
 use super::view::{Past, Views};
 use super::{Stack, StackContext};
 use crate::kernel;
-use crate::kernel::by_hand::{Leaves, custom_op};
+use crate::kernel::custom_op::{Leaves, custom_op};
 use crate::nn::layer::LayerContext;
-use back::{Back, OneBlock};
+use backward::{BlockInputs, ReversibleBackward};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -51,7 +51,7 @@ pub enum Join {
 }
 
 impl Join {
-    fn joined(self, [first, second]: [Tensor<3>; 2]) -> Tensor<3> {
+    fn join(self, [first, second]: [Tensor<3>; 2]) -> Tensor<3> {
         match self {
             Self::Mean => (first + second) * 0.5,
             Self::Sum => first + second,
@@ -64,46 +64,46 @@ impl Join {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Half {
     /// Attention or the mixer; its output is added to the first stream.
-    Mixing,
+    Mixer,
     /// The feed-forward layer; its output is added to the second stream.
-    Feeding,
+    FeedForward,
 }
 
 impl ResolvedBlock<'_> {
     /// Returns the halves of the block in order of computation.
     fn halves(&self) -> impl DoubleEndedIterator<Item = Half> + use<> {
-        let feeds = self.feeding.feed_forward.is_some();
-        [Some(Half::Mixing), feeds.then_some(Half::Feeding)]
+        let feeds = self.feed_forward_block.feed_forward.is_some();
+        [Some(Half::Mixer), feeds.then_some(Half::FeedForward)]
             .into_iter()
             .flatten()
     }
 
     /// Computes what a half adds to its stream, from the other stream `x`.
-    fn added(&self, half: Half, x: Tensor<3>, mut context: BlockContext) -> Tensor<3> {
+    fn half_output(&self, half: Half, x: Tensor<3>, mut context: BlockContext) -> Tensor<3> {
         let (drop_path, pass) = (self.drop_path, context.pass);
         let state = context.state.take();
-        let mut cx = self.surroundings(&context);
+        let mut cx = self.layer_context(&context);
         match half {
-            Half::Mixing => {
+            Half::Mixer => {
                 cx = LayerContext {
-                    lent: self.lent(),
+                    lent: self.lent_matrix(),
                     state: state.map(|state| &mut state.own),
                     ..cx
                 };
                 let residual = self.mixer_residual();
-                residual.branch(x, self.mixed(), drop_path, pass, |x| {
+                residual.branch_output(x, self.mixer_name(), drop_path, pass, |x| {
                     self.mixer().forward(x, &mut cx)
                 })
             }
-            Half::Feeding => {
+            Half::FeedForward => {
                 cx.state = state.map(|state| &mut state.feed_forward);
                 let (Some(residual), Some(layer)) = (
-                    &self.feeding.feed_forward_residual,
-                    &self.feeding.feed_forward,
+                    &self.feed_forward_block.feed_forward_residual,
+                    &self.feed_forward_block.feed_forward,
                 ) else {
                     unreachable!("a half without a layer is none")
                 };
-                residual.branch(x, "feed_forward", drop_path, pass, |x| {
+                residual.branch_output(x, "feed_forward", drop_path, pass, |x| {
                     layer.layer().forward(x, &mut cx)
                 })
             }
@@ -114,20 +114,20 @@ impl ResolvedBlock<'_> {
 /// Runs the stack: `[batch, seq, d_model]` → the joined output streams.
 pub(super) fn forward(stack: &Stack, join: Join, x: Tensor<3>, context: StackContext) -> Tensor<3> {
     let all = (stack.blocks.clone(), context.position.clone());
-    let learns = x.is_autodiff() && (x.is_tracked() || !Leaves::of(&all).is_empty());
+    let learns = x.is_autodiff() && (x.is_tracked() || !Leaves::of_module(&all).is_empty());
     if !learns {
-        return join.joined(streams(stack, x, context));
+        return join.join(run_streams(stack, x, context));
     }
     let width = x.dims()[2];
-    let both = one_operation(stack, x, context);
+    let both = run_as_one_operation(stack, x, context);
     if join == Join::Concatenation {
         return both;
     }
-    join.joined([0, width].map(|from| both.clone().narrow(2, from, width)))
+    join.join([0, width].map(|from| both.clone().narrow(2, from, width)))
 }
 
 /// Computes the two output streams in an ordinary forward pass.
-fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2] {
+fn run_streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2] {
     let mut views = Views::new(&context, &x);
     let StackContext {
         position,
@@ -138,18 +138,18 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
     } = context;
     let mut states = state.map(|states| states.iter_mut());
     let (mut first, mut second) = (x.clone(), x);
-    for (layer, block) in stack.all_wired().enumerate() {
+    for (layer, block) in stack.all_resolved().enumerate() {
         pass.note_hidden(layer, &second);
         let mut state = states.as_mut().and_then(Iterator::next);
         let past = block.past(state.as_deref(), views.span);
-        let view = views.of(past, None);
-        second = pass.block(format_args!("blocks.{layer}"), || {
+        let view = views.get_or_compute(past, None);
+        second = pass.in_block(format_args!("blocks.{layer}"), || {
             let mut y = second.clone();
             for half in block.halves() {
                 let context = BlockContext {
                     span: view.span,
                     visible: &view.visible,
-                    of_segment: Some(visible),
+                    segment_visibility: Some(visible),
                     position,
                     prepared: &view.prepared,
                     memory: None,
@@ -159,12 +159,12 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
                     pass,
                 };
                 match half {
-                    Half::Mixing => {
-                        let result = block.added(half, y.clone(), context);
+                    Half::Mixer => {
+                        let result = block.half_output(half, y.clone(), context);
                         first = kernel::add(first.clone(), result);
                     }
-                    Half::Feeding => {
-                        let result = block.added(half, first.clone(), context);
+                    Half::FeedForward => {
+                        let result = block.half_output(half, first.clone(), context);
                         y = kernel::add(y.clone(), result);
                     }
                 }
@@ -177,14 +177,14 @@ fn streams(stack: &Stack, x: Tensor<3>, context: StackContext) -> [Tensor<3>; 2]
 }
 
 /// Computes both output streams, concatenated, as one operation of the graph that keeps nothing else.
-fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3> {
+fn run_as_one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3> {
     let (position, pass) = (context.position, context.pass);
     let mut views = Views::new(&context, &x);
-    let view = views.of(Past::Whole, None);
-    let (surroundings, shared) = Surroundings::of(&BlockContext {
+    let view = views.get_or_compute(Past::Whole, None);
+    let (surroundings, shared) = OwnedContext::from_context(&BlockContext {
         span: view.span,
         visible: &view.visible,
-        of_segment: Some(context.visible),
+        segment_visibility: Some(context.visible),
         position,
         prepared: &view.prepared,
         memory: None,
@@ -195,13 +195,13 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
     });
     let plain = (stack.clone().valid(), position.valid());
     let mut leaves = Leaves::default();
-    let blocks: Vec<OneBlock> = stack
-        .all_wired()
+    let blocks: Vec<BlockInputs> = stack
+        .all_resolved()
         .enumerate()
         .map(|(layer, block)| {
-            let of_block = modules(block, position);
-            leaves.extend(Leaves::of(&of_block));
-            OneBlock {
+            let of_block = clone_modules(block, position);
+            leaves.extend(Leaves::of_module(&of_block));
+            BlockInputs {
                 place: block.into(),
                 modules: of_block.valid(),
                 state: context.state.as_deref().map(|states| states[layer].clone()),
@@ -216,23 +216,23 @@ fn one_operation(stack: &Stack, x: Tensor<3>, context: StackContext) -> Tensor<3
             position: &plain.1,
             ..context
         };
-        streams(&plain.0, kernel::untracked(x.clone()), context)
+        run_streams(&plain.0, kernel::untracked(x.clone()), context)
     });
     let losses = pass.take_losses(kept);
     let [first, second] = streams.map(kernel::untracked);
     let both = Tensor::cat(vec![first, second], 2);
     let dims = both.dims();
-    let output = kernel::untracked(packed(both.clone(), None, &losses));
-    let back = Back {
+    let output = kernel::untracked(pack(both.clone(), None, &losses));
+    let back = ReversibleBackward {
         blocks,
         surroundings,
-        pass: pass.again().with_orders(orders),
+        pass: pass.for_recomputation().with_orders(orders),
         losses: losses.len(),
-        both,
+        output: both,
     };
     let inputs = std::iter::once(x).chain(shared).collect();
     let output = custom_op(inputs, &leaves, output, |gradient, so_far| {
-        back.run(gradient).after(so_far)
+        back.run(gradient).plus_earlier(so_far)
     });
-    unpacked(output, dims, false, losses, pass).0
+    unpack(output, dims, false, losses, pass).0
 }

@@ -93,21 +93,21 @@ pub const KINDS: &[Kind] = &[
 
 /// For each layer of a stack, the layer whose parameters it uses: its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Owners {
-    mixing: Run,
-    feeding: Run,
+pub struct ParameterOwners {
+    mixing: SharingCycle,
+    feeding: SharingCycle,
 }
 
 /// How one sort of layer, mixing or feed-forward, is shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Run {
+struct SharingCycle {
     /// Number of layers in a group.
     length: usize,
     /// Number of these layers that have parameters.
     cycle: usize,
 }
 
-impl Run {
+impl SharingCycle {
     fn owner(self, layer: usize) -> usize {
         let (group, place) = (layer / self.length, layer % self.length);
         group * self.length + place % self.cycle
@@ -119,20 +119,23 @@ impl Run {
     }
 }
 
-impl Owners {
+impl ParameterOwners {
     /// Returns the layer whose attention or mixer layer number `layer` uses.
-    pub fn mixing(&self, layer: usize) -> usize {
+    pub fn mixer_owner(&self, layer: usize) -> usize {
         self.mixing.owner(layer)
     }
 
     /// Returns the layer whose feed-forward layer it uses.
-    pub fn feeding(&self, layer: usize) -> usize {
+    pub fn feed_forward_owner(&self, layer: usize) -> usize {
         self.feeding.owner(layer)
     }
 
     /// Whether layer number `layer` owns the parameters of its attention or mixer, and of its feed-forward layer.
-    pub fn own(&self, layer: usize) -> [bool; 2] {
-        [self.mixing(layer) == layer, self.feeding(layer) == layer]
+    pub fn owns(&self, layer: usize) -> [bool; 2] {
+        [
+            self.mixer_owner(layer) == layer,
+            self.feed_forward_owner(layer) == layer,
+        ]
     }
 
     /// Returns the last layer that uses the parameters at this place of block `owner`.
@@ -151,12 +154,12 @@ impl ShareConfig {
     }
 
     /// Whether whole blocks are shared.
-    pub fn is_of_whole_blocks(&self) -> bool {
+    pub fn shares_whole_blocks(&self) -> bool {
         matches!(self, Self::All(_))
     }
 
     /// Whether only feed-forward layers are shared.
-    pub fn is_of_feeding_alone(&self) -> bool {
+    pub fn shares_only_feed_forward(&self) -> bool {
         matches!(self, Self::FeedForward(_))
     }
 
@@ -171,7 +174,7 @@ impl ShareConfig {
     }
 
     /// Returns groups and cycle, if layers share parameters.
-    pub fn by(&self) -> Option<SharedBy> {
+    pub fn groups_and_cycle(&self) -> Option<SharedBy> {
         match self {
             Self::None(_) => None,
             Self::Attention(by) | Self::FeedForward(by) | Self::All(by) => Some(*by),
@@ -179,12 +182,12 @@ impl ShareConfig {
     }
 
     /// Returns the owners in a stack of `layers` layers, which groups and cycle must divide.
-    pub fn owners(&self, layers: usize) -> Owners {
-        let alone = Run {
+    pub fn owners(&self, layers: usize) -> ParameterOwners {
+        let alone = SharingCycle {
             length: 1,
             cycle: 1,
         };
-        let shared = |by: &SharedBy| Run {
+        let shared = |by: &SharedBy| SharingCycle {
             length: (layers / by.groups.max(1)).max(1),
             cycle: by.cycle.max(1),
         };
@@ -194,12 +197,12 @@ impl ShareConfig {
             Self::FeedForward(by) => [alone, shared(by)],
             Self::All(by) => [shared(by); 2],
         };
-        Owners { mixing, feeding }
+        ParameterOwners { mixing, feeding }
     }
 
     /// Checks its keys by themselves, for stacks of at most `most` layers; returns whether they are sound.
     pub fn faults(&self, most: usize, at: &mut TableFaults) -> bool {
-        let by = self.by().unwrap_or_default();
+        let by = self.groups_and_cycle().unwrap_or_default();
         let keys = [("groups", by.groups), ("cycle", by.cycle)];
         keys.map(|(key, value)| at.count(key, value, most))
             .iter()
@@ -233,8 +236,8 @@ impl StackConfig {
 
 impl ResolvedBlock<'_> {
     /// Returns the matrix that the first block whose attention has the same keys lends.
-    pub(super) fn lent(&self) -> Option<Tensor<2>> {
-        self.lender.attention.as_ref()?.layer().lent()
+    pub(super) fn lent_matrix(&self) -> Option<Tensor<2>> {
+        self.lender.attention.as_ref()?.layer().lent_matrix()
     }
 
     /// The longest input that its attention or mixer can read, if there is a limit.
@@ -247,14 +250,15 @@ impl ResolvedBlock<'_> {
 mod tests {
     use super::*;
 
-    fn owners(groups: usize, cycle: usize) -> Owners {
+    fn owners(groups: usize, cycle: usize) -> ParameterOwners {
         ShareConfig::All(SharedBy { groups, cycle }).owners(12)
     }
 
     /// HF's `AlbertTransformer`: group ⌊l·groups/layers⌋, with the inner layers of the group in turn.
     #[test]
     fn layers_take_the_parameters_of_their_group() {
-        let of = |owners: Owners| (0..12).map(|l| owners.mixing(l)).collect::<Vec<_>>();
+        let of =
+            |owners: ParameterOwners| (0..12).map(|l| owners.mixer_owner(l)).collect::<Vec<_>>();
         assert_eq!(of(owners(1, 1)), [0; 12]);
         assert_eq!(of(owners(2, 1)), [0, 0, 0, 0, 0, 0, 6, 6, 6, 6, 6, 6]);
         assert_eq!(of(owners(2, 3)), [0, 1, 2, 0, 1, 2, 6, 7, 8, 6, 7, 8]);
@@ -267,15 +271,18 @@ mod tests {
     fn either_sort_of_layer_is_shared_alone() {
         let by = SharedBy::default();
         let attention = ShareConfig::Attention(by).owners(4);
-        assert_eq!((attention.mixing(3), attention.feeding(3)), (0, 3));
-        assert_eq!(attention.own(3), [false, true]);
+        assert_eq!(
+            (attention.mixer_owner(3), attention.feed_forward_owner(3)),
+            (0, 3)
+        );
+        assert_eq!(attention.owns(3), [false, true]);
         let feed_forward = ShareConfig::FeedForward(by).owners(4);
-        assert_eq!(feed_forward.own(3), [true, false]);
+        assert_eq!(feed_forward.owns(3), [true, false]);
         let place = Some(Place::FeedForward);
         assert_eq!(
             (feed_forward.last(place, 0), attention.last(place, 0)),
             (3, 0)
         );
-        assert_eq!(ShareConfig::default().owners(4).own(3), [true; 2]);
+        assert_eq!(ShareConfig::default().owners(4).owns(3), [true; 2]);
     }
 }

@@ -3,7 +3,7 @@
 //! KV caches, memories of earlier segments and recurrent states form one value that the caller owns and passes
 //! to the network's forward.
 
-use super::retrieved::KeptChunks;
+use super::retrieved::ChunkState;
 use crate::nn::state::LayerState;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
@@ -38,7 +38,7 @@ pub struct ModelState {
     /// The states of the blocks, in their order.
     pub layers: Vec<BlockState>,
     /// The chunks of its text that a retrieval-enhanced decoder keeps in decoding.
-    pub chunks: KeptChunks,
+    pub chunks: ChunkState,
 }
 
 impl ModelState {
@@ -47,12 +47,12 @@ impl ModelState {
         Self {
             seen: 0,
             layers,
-            chunks: KeptChunks::default(),
+            chunks: ChunkState::default(),
         }
     }
 
     /// Whether some layer keeps a state.
-    pub fn is_kept(&self) -> bool {
+    pub fn has_state(&self) -> bool {
         let kept = |state: &LayerState| !matches!(state, LayerState::None);
         self.layers
             .iter()
@@ -99,11 +99,11 @@ impl ModelState {
     }
 
     /// Concatenates the rows of several states of one network; `None` if there are none.
-    pub fn joined(parts: Vec<Self>) -> Option<Self> {
+    pub fn concat(parts: Vec<Self>) -> Option<Self> {
         let mut joined = parts.first()?.clone();
         for (number, block) in joined.layers.iter_mut().enumerate() {
             let all = |of: fn(&BlockState) -> &LayerState| {
-                LayerState::joined(parts.iter().map(|part| of(&part.layers[number])))
+                LayerState::concat(parts.iter().map(|part| of(&part.layers[number])))
             };
             *block = BlockState {
                 own: all(|block| &block.own),

@@ -12,7 +12,7 @@
 
 use super::block::BlockContext;
 use super::recompute;
-use super::view::{View, Views};
+use super::view::{BlockView, Views};
 use super::{Stack, StackContext};
 use crate::nn::attention::Visibility;
 use crate::nn::state::LayerState;
@@ -20,49 +20,49 @@ use burn::tensor::Tensor;
 use std::sync::Arc;
 
 /// What the query stream sees, and what is remembered of the tokens.
-pub struct Streams<'a> {
+pub struct TwoStreamContext<'a> {
     /// Which tokens a query may see.
-    pub of_queries: &'a Visibility,
+    pub query_visibility: &'a Visibility,
     /// Number of tokens at the beginning of each row that are remembered for the next segment.
-    pub remembered: usize,
+    pub remembered_tokens: usize,
 }
 
 impl Stack {
     /// Returns the query stream `[batch, seq, d_model]` after the final norm, given the initial token and query streams. The
     /// context's mask says which tokens see each other.
-    pub fn streams(
+    pub fn run_two_streams(
         &self,
         [mut tokens, mut queries]: [Tensor<3>; 2],
         context: StackContext,
-        streams: &Streams,
+        streams: &TwoStreamContext,
     ) -> Tensor<3> {
         let mut views = Views::new(&context, &tokens);
         let StackContext {
             position,
-            places,
+            token_positions: places,
             visible,
             state,
             pass,
             ..
         } = context;
         let mut states = state.map(|states| states.iter_mut());
-        for (layer, block) in self.all_wired().enumerate() {
+        for (layer, block) in self.all_resolved().enumerate() {
             tokens = position.embed_layer(tokens, layer, places, pass);
             queries = position.embed_layer(queries, layer, places, pass);
             let mut state = states.as_mut().and_then(Iterator::next);
             let past = block.past(state.as_deref(), views.span);
-            let shown = views.behind(&past, streams.of_queries);
+            let shown = views.with_past(&past, streams.query_visibility);
             let own = self.blocks[layer].position.as_ref();
-            let View {
+            let BlockView {
                 span,
                 visible: seen,
                 prepared,
                 ..
-            } = views.of(past, own);
+            } = views.get_or_compute(past, own);
             let of_tokens = BlockContext {
                 span: *span,
                 visible: seen,
-                of_segment: None,
+                segment_visibility: None,
                 position: own.map_or(position, |own| &own.scheme),
                 prepared,
                 memory: None,
@@ -79,28 +79,28 @@ impl Stack {
             };
             let asked = || recompute::forward(block, queries, of_queries);
             let name = format!("blocks.{layer}");
-            queries = pass.within("queries", || pass.block(&name, asked));
+            queries = pass.in_network("queries", || pass.in_block(&name, asked));
             let next = (layer + 1 < self.blocks.len()).then(|| {
                 let of_tokens = BlockContext {
                     state: state.as_deref_mut(),
                     ..of_tokens
                 };
                 let read = || recompute::forward(block, tokens.clone(), of_tokens);
-                pass.block(&name, read)
+                pass.in_block(&name, read)
             });
             // The memory is updated after both streams have read the old one.
             if let Some(LayerState::Segment(earlier)) = state.map(|state| &mut state.own) {
-                let (begun, visible) = beginning(&tokens, visible, streams.remembered);
+                let (begun, visible) = first_positions(&tokens, visible, streams.remembered_tokens);
                 block.remember(earlier, &begun, &visible, pass);
             }
             tokens = next.unwrap_or(tokens);
         }
-        pass.within("queries", || self.ended(queries, pass))
+        pass.in_network("queries", || self.final_norm_and_dropout(queries, pass))
     }
 }
 
 /// Returns the first `most` positions of each row of a stream, with their mask.
-fn beginning(x: &Tensor<3>, visible: &Visibility, most: usize) -> (Tensor<3>, Visibility) {
+fn first_positions(x: &Tensor<3>, visible: &Visibility, most: usize) -> (Tensor<3>, Visibility) {
     let most = most.min(x.dims()[1]);
     let cut = |lengths: &Arc<[usize]>| lengths.iter().map(|length| *length.min(&most)).collect();
     let visible = Visibility {

@@ -12,7 +12,7 @@ use burn::tensor::{Device, Tensor};
 
 /// The position scheme of the attention of one group's blocks, in place of the model's. It has no parameters.
 #[derive(Clone, Debug)]
-pub(super) struct OwnPosition {
+pub(super) struct GroupPosition {
     /// The number of the first block that has this scheme.
     pub first: usize,
     /// The position scheme.
@@ -40,7 +40,7 @@ pub(super) enum Past {
 
 /// The view that blocks with the same past and position scheme share.
 #[derive(Debug)]
-pub(super) struct View {
+pub(super) struct BlockView {
     past: Past,
     /// The first block with their position scheme, if that is not the model's.
     own: Option<usize>,
@@ -67,7 +67,7 @@ pub(super) struct Views<'a> {
     /// The forward pass with its random draws.
     pub pass: &'a Pass,
     /// The views computed so far.
-    pub made: Vec<View>,
+    pub computed: Vec<BlockView>,
 }
 
 impl<'a> Views<'a> {
@@ -75,29 +75,29 @@ impl<'a> Views<'a> {
     pub(super) fn new(context: &StackContext<'a>, x: &Tensor<3>) -> Self {
         Self {
             position: context.position,
-            places: context.places,
+            places: context.token_positions,
             span: context.span,
             visible: context.visible,
             device: x.device(),
-            made: Vec::new(),
+            computed: Vec::new(),
             pass: context.pass,
         }
     }
 
     /// Returns the view of blocks with this past and, if they have one, their own position scheme.
-    pub(super) fn of(&mut self, past: Past, own: Option<&OwnPosition>) -> &View {
+    pub(super) fn get_or_compute(&mut self, past: Past, own: Option<&GroupPosition>) -> &BlockView {
         let first = own.map(|own| own.first);
-        let mut made = self.made.iter();
+        let mut made = self.computed.iter();
         let known = made.position(|view| view.past == past && view.own == first);
         let number = known.unwrap_or_else(|| {
-            let view = self.make(past, own);
-            self.made.push(view);
-            self.made.len() - 1
+            let view = self.compute(past, own);
+            self.computed.push(view);
+            self.computed.len() - 1
         });
-        &self.made[number]
+        &self.computed[number]
     }
 
-    fn make(&self, past: Past, own: Option<&OwnPosition>) -> View {
+    fn compute(&self, past: Past, own: Option<&GroupPosition>) -> BlockView {
         let position = own.map_or(self.position, |own| &own.scheme).scheme();
         let Span {
             queries, offset, ..
@@ -124,19 +124,23 @@ impl<'a> Views<'a> {
                     keys: positions + queries,
                     offset: *positions,
                 };
-                (all, Span::of(all.keys), self.behind(&past, self.visible))
+                (
+                    all,
+                    Span::full(all.keys),
+                    self.with_past(&past, self.visible),
+                )
             }
         };
         let mut prepared = position.prepare(span, &self.device);
         if prepared.rotation.is_some() && turned != span {
             prepared.rotation = position.prepare(turned, &self.device).rotation;
         }
-        if let Some(drawn) = position.drawn(turned, &self.device, self.pass) {
+        if let Some(drawn) = position.random_rotation(turned, &self.device, self.pass) {
             prepared.rotation = Some(drawn);
         }
         prepared.vectors = position.vectors(span, &self.device, self.pass);
-        prepared.segments = self.segments(position.segments(), span.keys);
-        View {
+        prepared.segments = self.segment_one_hot(position.segments(), span.keys);
+        BlockView {
             past,
             own: own.map(|own| own.first),
             span,
@@ -146,10 +150,10 @@ impl<'a> Views<'a> {
     }
 
     /// Extends a mask of this pass by the positions that a block remembers before them.
-    pub(super) fn behind(&self, past: &Past, visible: &Visibility) -> Visibility {
+    pub(super) fn with_past(&self, past: &Past, visible: &Visibility) -> Visibility {
         match past {
             Past::Segments { positions, open } => {
-                visible.behind(*positions, open, self.span.queries)
+                visible.after_earlier_segments(*positions, open, self.span.queries)
             }
             Past::Whole | Past::Newest { .. } => visible.clone(),
         }
@@ -157,7 +161,7 @@ impl<'a> Views<'a> {
 
     /// One-hot segments of `keys` keys, for a scheme that distinguishes `apart` segments, [`Prepared::segments`]; higher ids count
     /// as the last segment.
-    fn segments(&self, apart: usize, keys: usize) -> Option<Tensor<3>> {
+    fn segment_one_hot(&self, apart: usize, keys: usize) -> Option<Tensor<3>> {
         let ids = self.places.segments.clone().filter(|_| apart > 0)?;
         let [rows, tokens] = ids.dims();
         // Positions remembered from earlier texts belong to the first segment, as in the released code.

@@ -2,9 +2,9 @@
 //!
 //! Parameter paths are those of the wrapped task, so that weights are found by the same names for every task.
 
-use super::distillation::Distils;
+use super::distillation::Distillable;
 use super::grpo::Judge;
-use super::output::Kept;
+use super::output::KeptVectors;
 use super::{
     Captioning, CausalLm, Ctc, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
     MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
@@ -14,7 +14,7 @@ use super::{
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
 use burn::module::{Devices, Module, ModuleMapper, ModuleVisitor};
 use burn::tensor::{Device, TensorData};
@@ -145,9 +145,9 @@ impl AnyTask {
     /// Returns the task with another run's task attached, frozen: as the teacher in distillation, as the reference in
     /// preference and reward optimisation. Other tasks are returned as they are.
     #[must_use]
-    pub fn taught_by(self, teacher: AnyTask) -> Self {
+    pub fn with_teacher(self, teacher: AnyTask) -> Self {
         match self {
-            Self::Distillation(task) => Self::Distillation(task.taught_by(teacher)),
+            Self::Distillation(task) => Self::Distillation(task.with_teacher(teacher)),
             Self::Preference(task) => Self::Preference(task.with_reference(teacher)),
             Self::Grpo(task) => Self::Grpo(task.with_reference(teacher)),
             other => other,
@@ -156,9 +156,9 @@ impl AnyTask {
 
     /// Returns the task with the judge that computes the rewards of completions, if it writes completions.
     #[must_use]
-    pub fn judged_by(self, judge: Judge) -> Self {
+    pub fn with_judge(self, judge: Judge) -> Self {
         match self {
-            Self::Grpo(task) => Self::Grpo(task.judged_by(judge)),
+            Self::Grpo(task) => Self::Grpo(task.with_judge(judge)),
             other => other,
         }
     }
@@ -186,7 +186,7 @@ impl Task for AnyTask {
         self.task().seed()
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         self.task().sample(batch)
     }
 
@@ -198,21 +198,21 @@ impl Task for AnyTask {
         self.task().networks()
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
-        self.task().distils()
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
+        self.task().as_distillable()
     }
 
-    fn beside_average(self, average: &Self) -> Self {
+    fn with_average_teacher(self, average: &Self) -> Self {
         match (self, average) {
             (Self::SelfDistillation(task), Self::SelfDistillation(average)) => {
-                Self::SelfDistillation(task.taught_by(average))
+                Self::SelfDistillation(task.with_teacher(average))
             }
             (other, _) => other,
         }
     }
 
-    fn keep(&self, kept: &Kept) {
-        self.task().keep(kept);
+    fn store_kept(&self, kept: &KeptVectors) {
+        self.task().store_kept(kept);
     }
 }
 

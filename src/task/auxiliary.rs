@@ -19,10 +19,10 @@ use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
-use crate::model::{ModelConfig, ModelInputs, generator, pixel_decoder, projection_head};
+use crate::model::{BuildContext, ModelConfig, generator, pixel_decoder, projection_head};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor};
 use std::ops::Range;
@@ -39,7 +39,7 @@ pub const METRICS: &[Metric] = &[LAYER_LOSS, SECOND_LOSS, LAYER_SECOND_LOSS];
 pub(super) const FIELD: &str = "auxiliary";
 
 /// Role of a task's [`Auxiliary`] parameters.
-pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Declares::Stands(Place::Auxiliary))]);
+pub const ROLES: Roles = Roles::new("CausalLm", &[(FIELD, Declaration::Place(Place::Auxiliary))]);
 
 /// The maps onto the vocabulary that are only used in training.
 #[derive(Module, Debug)]
@@ -72,13 +72,18 @@ pub(super) struct States<'a> {
 
 impl Auxiliary {
     /// Builds the maps that a config asks for; `None` if it asks for none.
-    pub fn new(config: &CausalLmConfig, model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(
+        config: &CausalLmConfig,
+        model: &ModelConfig,
+        inputs: &BuildContext,
+    ) -> Option<Self> {
         if !has_heads(config) {
             return None;
         }
-        let init = Init::of_heads(inputs.device, inputs.seed, model.initial()).of(FIELD);
+        let init = Init::of_heads(inputs.device, inputs.seed, model.init_settings()).part(FIELD);
         let (d_model, vocab, depth) = (model.d_output(), inputs.shape.vocab_size, layers(model));
-        let map = |part: &str| Linear::new(d_model, vocab, true, MatrixRole::Head, &init.of(part));
+        let map =
+            |part: &str| Linear::new(d_model, vocab, true, MatrixRole::Head, &init.part(part));
         let second = |part: &str| config.second_target.map(|_| map(part));
         let before_last = match config.intermediate_layers {
             true => 1..depth.max(1),
@@ -98,7 +103,7 @@ impl Auxiliary {
 
     /// Returns the layers, counted from 1, whose predictions count before step `step` of `steps` is taken: those beyond
     /// 2n·step/steps. Empty if no training is under way.
-    pub(super) fn alive(&self, step: u64, steps: u64) -> Range<usize> {
+    pub(super) fn active_layers(&self, step: u64, steps: u64) -> Range<usize> {
         if self.layers.is_empty() {
             return 0..0;
         }
@@ -160,8 +165,8 @@ fn has_heads(config: &CausalLmConfig) -> bool {
 
 /// Returns the number of layers of a language model.
 fn layers(model: &ModelConfig) -> usize {
-    let blocks = model.stack_depths().map(|depths| depths.writes);
-    blocks.unwrap_or_else(|| model.cells().map_or(0, |cells| cells.n_layers))
+    let blocks = model.stack_depths().map(|depths| depths.decoder);
+    blocks.unwrap_or_else(|| model.recurrent_config().map_or(0, |cells| cells.n_layers))
 }
 
 /// Returns the number of multiplications that a config adds to a forward pass, on average over training; it can be
@@ -180,12 +185,12 @@ pub(super) fn products(config: &CausalLmConfig, model: &ModelConfig, shape: &Sha
         1.0
     };
     let map = model.d_output() as f64 * shape.vocab_size as f64;
-    let own = model.scored_products(shape.vocab_size);
+    let own = model.logit_products(shape.vocab_size);
     map * (scored * layers * targets - scored) + own * (scored - shape.context as f64)
 }
 
 /// Returns whether a parameter is only used in training: another model of this task, and other tasks, do without it.
-pub fn only_trained(path: &str) -> bool {
+pub fn is_training_only(path: &str) -> bool {
     let alone = [
         FIELD,
         generator::NAME,

@@ -2,16 +2,16 @@
 //! token (Vinyals et al. 2015, Show and Tell, section 3; Alayrac et al. 2022, Flamingo, equation 1).
 
 use super::causal_lm::input;
+use super::conditional_text::{ConditionalText, ConditionalTextConfig, ConditionalTextModel};
 use super::facts::TaskFacts;
 use super::image_classification::{pixel_data, pixels};
-use super::measures::Measures;
-use super::text_about::{About, ConditionalText, Describes};
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, host};
 use crate::data::ExampleForm;
 use crate::data::batch::{Batch, CaptionedBatch, ImageBatch, TextBatch};
 use crate::error::{Error, Result};
 use crate::model::heads::VocabularyHead;
-use crate::model::{LanguageModel, ModelConfig, ModelInputs, Use, VisionLanguage};
+use crate::model::{BuildContext, LanguageModel, ModelConfig, Use, VisionLanguage};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -27,7 +27,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluation losses depend on no key of this task.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_token_kind(KIND.kind);
 
 /// Settings of image captioning.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub struct CaptioningConfig {
     pub label_smoothing: f64,
 }
 
-impl About for CaptioningConfig {
+impl ConditionalTextConfig for CaptioningConfig {
     type Network = VisionLanguage;
     const KIND: Kind = KIND;
     const READS: ExampleForm = ExampleForm::Captioned;
@@ -50,11 +50,11 @@ impl About for CaptioningConfig {
         self.label_smoothing
     }
 
-    fn network(&self, model: &ModelConfig, inputs: &ModelInputs) -> Result<VisionLanguage> {
-        if let Some(misfit) = model.misfit(inputs.shape.image) {
+    fn network(&self, model: &ModelConfig, inputs: &BuildContext) -> Result<VisionLanguage> {
+        if let Some(misfit) = model.image_size_fault(inputs.shape.image) {
             return Err(Error::usage(misfit));
         }
-        let network = VisionLanguage::new(&model.under(&self.demand()), inputs);
+        let network = VisionLanguage::new(&model.restricted_to(&self.demand()), inputs);
         network.ok_or_else(|| {
             Error::usage(
                 "[task] captioning writes texts about images; the data has no images, or [model] has no network for them",
@@ -73,9 +73,9 @@ impl Captioning {
     }
 }
 
-impl Describes for VisionLanguage {
+impl ConditionalTextModel for VisionLanguage {
     type Rows = CaptionedBatch;
-    const WRITES_IN: &'static str = "text";
+    const PASS_PART: &'static str = "text";
 
     fn device(&self) -> Device {
         self.text.device()
@@ -100,16 +100,16 @@ impl Describes for VisionLanguage {
 
     fn hidden(&self, rows: &CaptionedBatch, pass: &Pass) -> Tensor<3> {
         let device = self.text.device();
-        let memory = self.look(pixels(&rows.images, &device), pass);
+        let memory = self.image_memory(pixels(&rows.images, &device), pass);
         let input = input(&rows.captions, &device);
-        self.seeing(memory).forward(input, None, pass)
+        self.with_images(memory).forward(input, None, pass)
     }
 
     fn head(&self) -> VocabularyHead<'_> {
         self.text.vocabulary_head()
     }
 
-    fn any(task: Captioning) -> AnyTask {
+    fn into_any(task: Captioning) -> AnyTask {
         AnyTask::Captioning(task)
     }
 

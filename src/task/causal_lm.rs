@@ -2,9 +2,9 @@
 //! Al-Rfou et al. 2019 if asked for ([`auxiliary`](super::auxiliary)).
 
 use super::auxiliary::{self, Auxiliary, States};
-use super::distillation::Distils;
+use super::distillation::Distillable;
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, Scored, Sum, Task, TaskConfig, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::targets::{ScoredPositions, Targets};
@@ -15,7 +15,7 @@ use crate::faults::TableFaults;
 use crate::kernel;
 use crate::kernel::Documents;
 use crate::model::decoder::DecoderInput;
-use crate::model::{AnyLanguageModel, Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{AnyLanguageModel, BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
@@ -35,9 +35,9 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluation losses depend on no key of this task, only on the evaluation stride.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[("bits_per_byte", STRIDE)],
-    ..Measures::of_tokens(KIND.kind).by(STRIDE)
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(STRIDE)
 };
 /// The part of a window that an evaluation scores, and so how much context precedes the scored tokens.
 const STRIDE: &[&str] = &["data.eval_stride"];
@@ -73,15 +73,15 @@ impl TaskFacts for CausalLmConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            smooths: self.label_smoothing != 0.0,
+            smooths_labels: self.label_smoothing != 0.0,
             inner_layers: self.intermediate_layers,
-            ..Demand::of(Use::NextTokens)
+            ..Demand::plain(Use::NextTokens)
         }
     }
 
@@ -135,7 +135,7 @@ impl TaskFacts for CausalLmConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = AnyLanguageModel::new(model, inputs);
@@ -186,7 +186,7 @@ impl CausalLm {
 
     /// Returns whether a pass reports the share of rows that are entirely right.
     fn counts_rows(&self, pass: &Pass) -> bool {
-        self.exact_match && !pass.trains()
+        self.exact_match && !pass.is_training()
     }
 
     fn device(&self) -> Device {
@@ -194,9 +194,9 @@ impl CausalLm {
     }
 
     /// Adds the loss of the same texts without neighbours, in evaluations of a retrieval model.
-    fn compared(&self, scored: Scored, batch: &Batch, pass: &Pass) -> Scored {
+    fn compare_without_retrieval(&self, scored: Scored, batch: &Batch, pass: &Pass) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
-        if pass.trains() || texts.neighbours.is_none() {
+        if pass.is_training() || texts.neighbours.is_none() {
             return scored;
         }
         let network = self.model.network();
@@ -229,7 +229,7 @@ pub fn input(texts: &TextBatch, device: &Device) -> DecoderInput {
             documents: texts
                 .documents
                 .as_ref()
-                .map(|d| Documents::of_batch(d, texts.cols, device)),
+                .map(|d| Documents::from_batch(d, texts.cols, device)),
             lengths: texts.lengths.as_deref().map(Into::into),
             ..Visibility::causal()
         },
@@ -257,8 +257,8 @@ impl Task for CausalLm {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let (device, texts) = (self.device(), host::texts(batch));
         let network = self.model.network();
-        let auxiliary = self.auxiliary.as_ref().filter(|_| pass.trains());
-        let alive = auxiliary.map_or(0..0, |a| a.alive(batch.step, batch.steps));
+        let auxiliary = self.auxiliary.as_ref().filter(|_| pass.is_training());
+        let alive = auxiliary.map_or(0..0, |a| a.active_layers(batch.step, batch.steps));
         let (last, layers) = pass.with_layers(alive, || {
             network.forward(input(texts, &device), state, pass)
         });
@@ -276,12 +276,12 @@ impl Task for CausalLm {
             };
             return auxiliary.add(scored, states, texts, &device, smoothing);
         }
-        let scored = self.compared(scored, batch, pass);
+        let scored = self.compare_without_retrieval(scored, batch, pass);
         if !self.counts_rows(pass) {
             return scored;
         }
-        let hits: Vec<f32> = kernel::read(loss.right).iter::<f32>().collect();
-        let (tokens, rows) = right(&hits, texts);
+        let hits: Vec<f32> = kernel::read(loss.is_correct).iter::<f32>().collect();
+        let (tokens, rows) = count_right(&hits, texts);
         scored
             .with_metric(ACCURACY, tokens)
             .with_metric(EXACT_MATCH, rows)
@@ -307,13 +307,13 @@ impl Task for CausalLm {
         self.seed
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         Some(self)
     }
 
     fn empty_state(&self) -> Option<ModelState> {
         let state = self.model.network().empty_state(StateUse::Segments);
-        state.is_kept().then_some(state)
+        state.has_state().then_some(state)
     }
 
     fn networks(&self) -> Networks<'_> {
@@ -327,7 +327,7 @@ impl Task for CausalLm {
 
 /// Counts scored tokens that are predicted right, and rows in which all are: such a row is exactly what greedy decoding
 /// would write.
-fn right(hits: &[f32], texts: &TextBatch) -> (Sum, Sum) {
+fn count_right(hits: &[f32], texts: &TextBatch) -> (Sum, Sum) {
     let (mut tokens, mut rows) = (Sum::default(), Sum::default());
     let targets = texts.targets.chunks(texts.cols);
     for (hits, targets) in hits.chunks(texts.cols).zip(targets) {

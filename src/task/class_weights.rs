@@ -9,7 +9,7 @@
 use super::host;
 use super::scored::{Divisor, Term};
 use crate::data::batch::Batch;
-use crate::data::{Source, weighed};
+use crate::data::{Source, weighted_source};
 use crate::error::{Error, Result};
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
@@ -49,7 +49,7 @@ const BOUNDS: RangeInclusive<f64> = 1e-6..=1e6;
 const LISTED: usize = 20;
 
 /// Lists names for a message.
-fn named(mut names: Vec<&str>) -> String {
+fn list_names(mut names: Vec<&str>) -> String {
     let more = names.len().saturating_sub(LISTED);
     names.truncate(LISTED);
     match more {
@@ -73,13 +73,13 @@ pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
 ///
 /// # Errors
 /// If the number of weights differs from the number of classes.
-pub(super) fn one_each(key: &str, weights: &[f64], classes: &[String]) -> Result<Vec<f32>> {
+pub(super) fn per_class(key: &str, weights: &[f64], classes: &[String]) -> Result<Vec<f32>> {
     if weights.len() != classes.len() {
         return Err(Error::usage(format!(
             "{key} has {} numbers, but the data has {} classes: {}; give one number for each, in this order",
             weights.len(),
             classes.len(),
-            named(classes.iter().map(String::as_str).collect())
+            list_names(classes.iter().map(String::as_str).collect())
         )));
     }
     Ok(weights.iter().map(|weight| *weight as f32).collect())
@@ -92,14 +92,14 @@ impl ClassWeights {
             Self::Balanced(_) => {}
             Self::Given(c) => {
                 if let Some(rule) = fault("weights", &c.weights) {
-                    at.within("class_weights", |at| at.fault(&["weights"], rule));
+                    at.nested("class_weights", |at| at.fault(&["weights"], rule));
                 }
             }
         }
     }
 
     /// Returns whether the weights are computed from the training examples.
-    pub fn are_counted(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         matches!(self, Self::Balanced(_))
     }
 
@@ -108,10 +108,10 @@ impl ClassWeights {
     /// # Errors
     /// If the number of weights differs from the number of classes, or if the examples cannot be counted or lack a
     /// class.
-    pub fn of(&self, table: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
+    pub fn resolve(&self, table: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
         let key = format!("[{table}] class_weights");
         match self {
-            Self::Given(c) => one_each(&key, &c.weights, classes),
+            Self::Given(c) => per_class(&key, &c.weights, classes),
             Self::Balanced(_) => balanced(&key, classes, train),
         }
     }
@@ -120,10 +120,10 @@ impl ClassWeights {
 /// Computes n / (classes · n of the class), like scikit-learn's `class_weight="balanced"`.
 fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32>> {
     let given = "give them as class_weights = { kind = \"given\", weights = [...] }";
-    let counts = weighed::counts(train, classes.len())?.map_err(|why| {
+    let counts = weighted_source::class_counts(train, classes.len())?.map_err(|why| {
         Error::usage(format!(
             "{key} = \"balanced\" counts the classes of the training examples, {}; {given}",
-            why.told()
+            why.reason()
         ))
     })?;
     let lacking = counts.iter().zip(classes).filter(|(count, _)| **count == 0);
@@ -131,7 +131,7 @@ fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32
     if !lacking.is_empty() {
         return Err(Error::usage(format!(
             "{key} = \"balanced\" needs training examples of each class, and there is none of: {}; {given}",
-            named(lacking)
+            list_names(lacking)
         )));
     }
     let all: u64 = counts.iter().sum();
@@ -141,7 +141,12 @@ fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32
 
 /// Returns the loss of the logits `[n, classes]` for these labels, weighted by class if the batch has class weights.
 /// Rows with a label below 0 are not scored.
-pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Batch) -> Term {
+pub(super) fn weighted_loss(
+    scores: Tensor<2>,
+    labels: &[i32],
+    smoothing: f64,
+    batch: &Batch,
+) -> Term {
     let device = scores.device();
     let Some(weights) = &batch.class_weights else {
         let labels = host::vector(labels, &device);
@@ -157,14 +162,14 @@ pub(super) fn term(scores: Tensor<2>, labels: &[i32], smoothing: f64, batch: &Ba
             row[label] += kept;
         }
     }
-    weigh(&mut shares, weights);
+    apply_weights(&mut shares, weights);
     let shares = TensorData::new(shares, [labels.len(), classes]);
     let sum = kernel::soft_cross_entropy_sum(scores, replay::floats(shares, &device));
     Term::new(sum, Divisor::Weighed)
 }
 
 /// Multiplies the share of each class in each row of `[rows, classes]` by the class's weight.
-pub(super) fn weigh(shares: &mut [f32], weights: &[f32]) {
+pub(super) fn apply_weights(shares: &mut [f32], weights: &[f32]) {
     for row in shares.chunks_mut(weights.len().max(1)) {
         for (share, weight) in row.iter_mut().zip(weights) {
             *share *= weight;
@@ -176,7 +181,7 @@ pub(super) fn weigh(shares: &mut [f32], weights: &[f32]) {
 mod tests {
     use super::*;
     use crate::data::loader::{BatchSize, Order, step_batches};
-    use crate::data::weighed::WeightedSource;
+    use crate::data::weighted_source::WeightedSource;
     use crate::data::{Item, TextItem};
     use burn::tensor::Device;
     use std::sync::Arc;
@@ -202,7 +207,7 @@ mod tests {
     fn balanced_weights_are_scikit_learn_s() {
         let classes = ["a", "b", "c"].map(String::from);
         let weights = ClassWeights::Balanced(BalancedConfig {});
-        let of = |labels: &[i32]| weights.of("task", &classes, &Of(labels.to_vec()));
+        let of = |labels: &[i32]| weights.resolve("task", &classes, &Of(labels.to_vec()));
         // compute_class_weight("balanced", classes=[0, 1, 2], y=[0, 0, 0, 0, 1, 1, 2, 0])
         let found = of(&[0, 0, 0, 0, 1, 1, 2, 0]).unwrap();
         assert_eq!(found, [8.0 / 15.0, 8.0 / 6.0, 8.0 / 3.0]);
@@ -236,7 +241,7 @@ mod tests {
             let data = TensorData::new(scores.to_vec(), [4, 3]);
             let scores: Tensor<2> = Tensor::from_data(data, &Device::flex().autodiff());
             let scores = scores.require_grad();
-            let term = term(scores.clone(), &labels, smoothing, &batch);
+            let term = weighted_loss(scores.clone(), &labels, smoothing, &batch);
             let mean = term.sum / term.over.of_step(&batch);
             let gradients = mean.backward();
             let gradient = scores.grad(&gradients).unwrap().into_data();

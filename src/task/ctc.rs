@@ -9,7 +9,7 @@
 //! frame, then blanks. The blank is the padding token.
 
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Divisor, Networks, Scored, Task, Term, host};
 use crate::data::batch::{Batch, SpeechBatch, TextBatch};
 use crate::data::{DataSet, ExampleForm, View};
@@ -18,10 +18,10 @@ use crate::evaluate::metric::Metric;
 use crate::kernel::ctc::{CtcTargets, losses};
 use crate::kernel::{self, replay};
 use crate::model::speech_encoder::Frames;
-use crate::model::{Demand, ModelConfig, ModelInputs, SpeechEncoder, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, SpeechEncoder, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::one_table::is_usual;
 use crate::stack::state::ModelState;
 use burn::module::Module;
@@ -38,9 +38,9 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss is a mean over recordings; other reductions give other values.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     over_tokens: true,
-    ..Measures::of(KIND.kind).by(&["reduction", "zero_infinity"])
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(&["reduction", "zero_infinity"])
 };
 
 /// How the losses of recordings are averaged.
@@ -72,7 +72,7 @@ impl TaskFacts for CtcConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Spoken
     }
 
@@ -81,7 +81,7 @@ impl TaskFacts for CtcConfig {
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::SpeechCharacters)
+        Demand::plain(Use::SpeechCharacters)
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -95,7 +95,7 @@ impl TaskFacts for CtcConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if !model.uses().contains(&Use::SpeechCharacters) {
@@ -168,7 +168,7 @@ impl Ctc {
             frames,
             blank: self.blank,
         };
-        let each = losses(kernel::full(scores), &targets, self.zero_infinity);
+        let each = losses(kernel::to_f32(scores), &targets, self.zero_infinity);
         (each * weights).sum()
     }
 }
@@ -207,12 +207,12 @@ impl Task for Ctc {
         self.seed
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         let frames = self
             .model
             .features
             .frames(&host::spoken(batch).speech.lengths);
-        host::longest(frames.into_iter())
+        host::longest_row(frames.into_iter())
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -3,15 +3,15 @@
 //! The loss is that of the translation task; [`crate::data::corrupted::denoising`] makes the noise.
 
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::{CorruptedView, DataSet, ExampleForm, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
-use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, Demand, ModelConfig};
 use crate::nn::Kind;
-use crate::tokenizer::WRITTEN_MASK;
+use crate::tokenizer::USER_MASK;
 
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
@@ -22,9 +22,9 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[("accuracy", NOISES)],
-    ..Measures::of_tokens(KIND.kind).by(NOISES)
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(NOISES)
 };
 const NOISES: &[&str] = &[
     "permute_sentences",
@@ -46,7 +46,7 @@ impl TaskFacts for NoiseConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -75,14 +75,14 @@ impl TaskFacts for NoiseConfig {
     }
 
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
-        let text = prompt.map(|prompt| format!("{} {WRITTEN_MASK}", prompt.trim_end()));
+        let text = prompt.map(|prompt| format!("{} {USER_MASK}", prompt.trim_end()));
         as_translation().command(run, text.as_deref())
     }
 
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         as_translation().init(model, inputs, exact)

@@ -25,10 +25,10 @@ use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
 use crate::evaluate::metric::Metric;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
-pub use config::{DistillationConfig, KIND, MEASURES};
-pub use outputs::{Distils, Outputs};
+pub use config::{DistillationConfig, KIND, METRIC_KEYS};
+pub use outputs::{Distillable, Outputs};
 
 const SOFT_LOSS: Metric = Metric::lower("soft_loss");
 const LABEL_LOSS: Metric = Metric::lower("label_loss");
@@ -70,7 +70,7 @@ impl Distillation {
 
     /// Returns the task with a teacher. The teacher's task must be the student's, over the same tokens or classes.
     #[must_use]
-    pub fn taught_by(self, teacher: AnyTask) -> Self {
+    pub fn with_teacher(self, teacher: AnyTask) -> Self {
         Self {
             teacher: Some(Box::new(Frozen::new(teacher))),
             ..self
@@ -84,22 +84,22 @@ impl Distillation {
     }
 
     /// Computes the losses of a training batch; `None` if either task cannot be distilled.
-    fn learned(&self, teacher: &AnyTask, batch: &Batch, pass: &Pass) -> Option<Scored> {
-        let (student, teacher) = (self.student.distils()?, teacher.distils()?);
+    fn distillation_losses(&self, teacher: &AnyTask, batch: &Batch, pass: &Pass) -> Option<Scored> {
+        let (student, teacher) = (self.student.as_distillable()?, teacher.as_distillable()?);
         let outputs = student.outputs(batch, pass);
         let taught = match &self.pixels {
-            Some(pixels) => teacher.outputs_of(batch, pixels, &Pass::evaluation()),
+            Some(pixels) => teacher.outputs_renormalised(batch, pixels, &Pass::evaluation()),
             None => teacher.outputs(batch, &Pass::evaluation()),
         };
         let hidden = taught.hidden.clone();
-        let mut scored = student.own(&outputs, batch, pass);
+        let mut scored = student.own_loss(&outputs, batch, pass);
         let further = scored.more.iter_mut().map(|(_, term)| term);
         for term in further.chain([&mut scored.loss]) {
             term.coefficient *= self.hard;
         }
         if self.soft > 0.0 {
-            let scores = outputs.taught.unwrap_or(outputs.scores);
-            let [scores, theirs] = losses::of_shared_ids(scores, taught.together());
+            let scores = outputs.distilled_scores.unwrap_or(outputs.scores);
+            let [scores, theirs] = losses::shared_logits(scores, taught.mean_logits());
             let (metric, sum) = match self.hard_labels {
                 true => (LABEL_LOSS, losses::label(scores, theirs)),
                 false => (SOFT_LOSS, losses::soft(scores, theirs, self.temperature)),
@@ -117,7 +117,7 @@ impl Distillation {
             scored = scored.with_added(metric, term);
         }
         if self.cosine > 0.0 {
-            let (counted, over) = outputs::counted(batch, outputs.hidden.dims()[1]);
+            let (counted, over) = outputs::counted_positions(batch, outputs.hidden.dims()[1]);
             let device = outputs.hidden.device();
             let counted = counted.map(|flags| outputs::tensor(flags, &device));
             let term = Term {
@@ -135,11 +135,11 @@ const CHECKED: &str = "a run hands in a teacher of the student's task before it 
 
 impl Task for Distillation {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
-        if !pass.trains() {
+        if !pass.is_training() {
             return self.student.score(batch, pass, state);
         }
         let teacher = self.teacher.as_deref();
-        let learned = teacher.and_then(|teacher| self.learned(teacher, batch, pass));
+        let learned = teacher.and_then(|teacher| self.distillation_losses(teacher, batch, pass));
         learned.unwrap_or_else(|| unreachable!("{CHECKED}"))
     }
 
@@ -147,7 +147,7 @@ impl Task for Distillation {
         self.student.seed()
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         self.student.sample(batch)
     }
 

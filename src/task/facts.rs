@@ -8,16 +8,16 @@ use crate::data::{DataSet, ExampleForm, Shape, Source, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig};
 use crate::nn::Kind;
 
 /// The global tokens that a task marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Marks {
+pub enum GlobalTokenSupport {
     /// The task has no key for global tokens.
-    Cannot,
+    Unsupported,
     /// The tokens named by the task's key, if it is set.
-    May(Option<GlobalTokens>),
+    Supported(Option<GlobalTokens>),
 }
 
 /// The facts about a kind of task, and the construction of its network.
@@ -26,7 +26,7 @@ pub trait TaskFacts {
     fn kind(&self) -> Kind;
 
     /// Returns the form of the training examples.
-    fn reads(&self) -> ExampleForm;
+    fn example_form(&self) -> ExampleForm;
 
     /// Returns how texts are presented to the task.
     fn view(&self) -> View {
@@ -63,8 +63,8 @@ pub trait TaskFacts {
     fn demand(&self) -> Demand;
 
     /// Returns the tokens that are global in attention with global tokens.
-    fn global_tokens(&self) -> Marks {
-        Marks::Cannot
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Unsupported
     }
 
     /// Returns whether the task can be learned from a teacher; if so, its [`Task`](super::Task) provides the outputs.
@@ -111,14 +111,14 @@ pub trait TaskFacts {
 
     /// Returns the number of consecutive steps that take the same examples; the later steps continue from what the
     /// first one passes on.
-    fn updates(&self) -> u64 {
+    fn updates_per_batch(&self) -> u64 {
         1
     }
 
     /// Returns the length in tokens of the longest text that is written for one of `context` tokens; `None` if none is
     /// written.
     fn longest_written(&self, context: usize) -> Option<usize> {
-        (self.reads() == ExampleForm::Pairs).then_some(context)
+        (self.example_form() == ExampleForm::Pairs).then_some(context)
     }
 
     /// Returns the network that is trained beside `model` and dropped when the model is used, if there is one.
@@ -127,7 +127,7 @@ pub trait TaskFacts {
     }
 
     /// Returns the number of positions that the network reads of an input of this shape, if fewer than the model's.
-    fn seen(&self, _model: &ModelConfig, _shape: &Shape) -> Option<usize> {
+    fn positions_read(&self, _model: &ModelConfig, _shape: &Shape) -> Option<usize> {
         None
     }
 
@@ -158,10 +158,10 @@ pub trait TaskFacts {
     /// Returns the number of multiplications of a forward pass over one example, heads included.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = Demand {
-            written: self.longest_written(shape.context),
+            max_generated: self.longest_written(shape.context),
             ..self.demand()
         };
-        model.under(&demand).products(&demand, shape)
+        model.restricted_to(&demand).products(&demand, shape)
     }
 
     /// Checks the keys and reports faults.
@@ -181,7 +181,7 @@ pub trait TaskFacts {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>>;
 }

@@ -67,7 +67,7 @@ impl<M: Module> Module for Frozen<M> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrozenRun<'a> {
     /// The run's function in the task: `teacher` or `reference`.
-    pub called: &'static str,
+    pub role: &'static str,
     /// Dotted key of the run's folder.
     pub key: &'static str,
     /// Dotted key of the run's checkpoint.

@@ -24,7 +24,7 @@
 //! computes rewards, are attached later; without a judge, as in commands that only open the network, a batch is scored
 //! as in `causal_lm`.
 
-mod carried;
+mod carried_rollouts;
 mod config;
 mod judge;
 pub mod losses;
@@ -45,12 +45,12 @@ use crate::nn::pass::Pass;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
-pub use config::{GrpoConfig, GrpoLoss, KIND, MEASURES};
+pub use config::{GrpoConfig, GrpoLoss, KIND, METRIC_KEYS};
 pub use judge::{Judge, RewardRun};
-use losses::{Known, Sums};
+use losses::{SurrogateSums, TokenValues};
 pub use metrics::METRICS;
 pub use rewards::{CompletionReward, RunReward};
-use rollouts::{Completion, Prompt, Tokens, Writing};
+use rollouts::{Completion, CompletionTokens, GenerationSettings, Prompt};
 
 /// The completions of a batch; completions of the same prompt are consecutive.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -94,7 +94,7 @@ impl Grpo {
     /// Returns the task with `even` set: if so, all texts have the same width, so that dropout removes the same
     /// attention weights in all micro-batches.
     #[must_use]
-    pub fn even(self, even: bool) -> Self {
+    pub fn with_fixed_width(self, even: bool) -> Self {
         Self { even, ..self }
     }
 
@@ -109,7 +109,7 @@ impl Grpo {
 
     /// Returns the task with the judge that computes rewards.
     #[must_use]
-    pub fn judged_by(self, judge: Judge) -> Self {
+    pub fn with_judge(self, judge: Judge) -> Self {
         Self {
             judge: Some(Box::new(judge)),
             ..self
@@ -121,10 +121,15 @@ impl Grpo {
         self.config.max_completion_tokens(self.context)
     }
 
-    fn writing<'a>(&self, judge: &'a Judge, count: usize, sampling: Sampling) -> Writing<'a> {
-        Writing {
+    fn generation<'a>(
+        &self,
+        judge: &'a Judge,
+        count: usize,
+        sampling: Sampling,
+    ) -> GenerationSettings<'a> {
+        GenerationSettings {
             count,
-            most: self.most(),
+            max_tokens: self.most(),
             context: self.context,
             sampling,
             ends: judge.ends(),
@@ -132,13 +137,13 @@ impl Grpo {
     }
 
     /// Samples completions of these prompts with the current weights, and computes their rewards.
-    fn sampled(&self, judge: &Judge, prompts: &[Prompt], pass: &Pass) -> Rollouts {
+    fn sample_rollouts(&self, judge: &Judge, prompts: &[Prompt], pass: &Pass) -> Rollouts {
         let count = self.config.group_size;
         let policy = self.policy.valid();
-        let writing = self.writing(judge, count, self.config.sampling());
+        let writing = self.generation(judge, count, self.config.sampling());
         let streams = rollouts::streams(prompts.len(), count, pass);
         let network = policy.model.network();
-        let completions = rollouts::written(network, prompts, &writing, streams);
+        let completions = rollouts::generate_completions(network, prompts, &writing, streams);
         Rollouts {
             rewards: judge.rewards(&self.config.reward, prompts, &completions, count),
             completions,
@@ -148,15 +153,20 @@ impl Grpo {
 
     /// Returns log-probabilities `[n]` that a network gives to tokens, at the sampling temperature, in at least 32
     /// bits.
-    fn likelihoods(&self, network: &dyn LanguageModel, tokens: &Tokens, pass: &Pass) -> Tensor<1> {
+    fn log_probs(
+        &self,
+        network: &dyn LanguageModel,
+        tokens: &CompletionTokens,
+        pass: &Pass,
+    ) -> Tensor<1> {
         let device = network.device();
         let input = causal_lm::input(&tokens.texts, &device);
         let hidden = pass.with_derived_rows(self.config.group_size, || {
             network.forward(input, None, pass)
         });
-        let scores = network.logits(host::at(hidden, &tokens.places, &device));
+        let scores = network.logits(host::gather_at(hidden, &tokens.positions, &device));
         let [_, n, vocab] = scores.dims();
-        let scores = kernel::full(scores.reshape([n, vocab]));
+        let scores = kernel::to_f32(scores.reshape([n, vocab]));
         let scores = match self.config.temperature == 1.0 {
             true => scores,
             false => scores / self.config.temperature,
@@ -173,11 +183,11 @@ impl Grpo {
         prompts: &[Prompt],
         sampled: &Rollouts,
         pass: &Pass,
-    ) -> (Sums, Tensor<1>, usize) {
+    ) -> (SurrogateSums, Tensor<1>, usize) {
         let (count, config) = (self.config.group_size, &self.config);
         let width = if self.even { self.context } else { 0 };
-        let tokens = Tokens::of(prompts, &sampled.completions, count, width);
-        let ours = self.likelihoods(self.policy.model.network(), &tokens, pass);
+        let tokens = CompletionTokens::of(prompts, &sampled.completions, count, width);
+        let ours = self.log_probs(self.policy.model.network(), &tokens, pass);
         let old = match &sampled.old {
             Some(old) => losses::vector(old.clone(), &ours),
             None => ours.clone().detach(),
@@ -185,7 +195,7 @@ impl Grpo {
         let reference = self.reference.as_deref().filter(|_| config.beta > 0.0);
         let reference = reference.and_then(|task| task.networks().language_model);
         let theirs = reference.map(|network| {
-            let theirs = self.likelihoods(network, &tokens, &Pass::evaluation());
+            let theirs = self.log_probs(network, &tokens, &Pass::evaluation());
             match ours.device().is_autodiff() {
                 true => Tensor::from_inner(theirs),
                 false => theirs,
@@ -198,7 +208,7 @@ impl Grpo {
         let weights = config.weights(&sampled.completions, (prompts.len(), self.most()));
         let each = |values: &[f32]| tokens.of.iter().map(|one| values[*one]).collect();
         let (advantages, weights): (Vec<f32>, Vec<f32>) = (each(&advantages), each(&weights));
-        let known = Known {
+        let known = TokenValues {
             advantages: &advantages,
             weights: &weights,
         };
@@ -208,7 +218,7 @@ impl Grpo {
     }
 
     /// Scores a training step: with its own completions, or with those of an earlier step that `state` holds.
-    fn trained(
+    fn score_training(
         &self,
         judge: &Judge,
         prompts: &[Prompt],
@@ -218,11 +228,11 @@ impl Grpo {
         let (rows, count, most) = (prompts.len(), self.config.group_size, self.most());
         let kept = state
             .as_deref()
-            .and_then(|state| carried::read(state, rows, count, most));
-        let sampled = kept.unwrap_or_else(|| self.sampled(judge, prompts, pass));
+            .and_then(|state| carried_rollouts::read(state, rows, count, most));
+        let sampled = kept.unwrap_or_else(|| self.sample_rollouts(judge, prompts, pass));
         let (sums, ours, read) = self.loss(prompts, &sampled, pass);
         let counted = sampled.completions.iter();
-        let counted = counted.filter(|one| self.config.counts(one));
+        let counted = counted.filter(|one| self.config.is_counted(one));
         let tokens: usize = counted.map(|one| one.tokens.len()).sum();
         if let Some(state) = state {
             let device = ours.device();
@@ -232,23 +242,26 @@ impl Grpo {
                     .collect()
             };
             let old: Vec<f32> = sampled.old.clone().unwrap_or_else(own);
-            carried::keep(state, &sampled, &old, (rows, most), &device);
+            carried_rollouts::store(state, &sampled, &old, (rows, most), &device);
         }
         let mut scored = Scored::of(Term::new(sums.loss, Divisor::Rows), read as u64);
         scored.no_perplexity = true;
-        let scored = metrics::of_tokens(scored, [sums.divergence, sums.clipped], tokens);
-        metrics::of_completions(metrics::of_groups(scored, &sampled, count), &sampled)
+        let scored = metrics::with_token_metrics(scored, [sums.divergence, sums.clipped], tokens);
+        metrics::with_completion_metrics(
+            metrics::with_group_metrics(scored, &sampled, count),
+            &sampled,
+        )
     }
 
     /// Scores an evaluation: the greedy completion of each prompt.
-    fn evaluated(&self, judge: &Judge, prompts: &[Prompt], batch: &Batch) -> Scored {
+    fn score_evaluation(&self, judge: &Judge, prompts: &[Prompt], batch: &Batch) -> Scored {
         let sampling = Sampling {
             temperature: 0.0,
             ..Sampling::default()
         };
-        let writing = self.writing(judge, 1, sampling);
+        let writing = self.generation(judge, 1, sampling);
         let network = self.policy.model.network();
-        let completions = rollouts::written(network, prompts, &writing, Vec::new());
+        let completions = rollouts::generate_completions(network, prompts, &writing, Vec::new());
         let written = Rollouts {
             rewards: judge.rewards(&self.config.reward, prompts, &completions, 1),
             completions,
@@ -258,26 +271,26 @@ impl Grpo {
         let loss = Tensor::from_floats([0.0 - sum], &network.device());
         let mut scored = Scored::of(Term::new(loss, Divisor::Rows), batch.tokens as u64);
         scored.no_perplexity = true;
-        let exact = judge.exact(prompts, &written.completions) as f64;
+        let exact = judge.count_exact(prompts, &written.completions) as f64;
         let exact = Sum::new(exact, prompts.len() as f64);
-        metrics::of_completions(scored, &written).with_metric(EXACT_MATCH, exact)
+        metrics::with_completion_metrics(scored, &written).with_metric(EXACT_MATCH, exact)
     }
 }
 
 /// Returns the widths of the state that steps on the same completions pass on, for rows of up to `context` tokens.
 pub fn carried_widths(config: &GrpoConfig, context: usize) -> CarriedWidths {
-    carried::widths(config.group_size, config.max_completion_tokens(context))
+    carried_rollouts::widths(config.group_size, config.max_completion_tokens(context))
 }
 
 impl Task for Grpo {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         // A probed pass outside training reads texts as they are.
-        let measured = pass.probe().is_some() && !pass.trains();
+        let measured = pass.probe().is_some() && !pass.is_training();
         let judge = self.judge.as_deref().filter(|_| !measured);
         let prompts = rollouts::prompts(host::texts(batch), batch.rows);
-        match (judge, prompts, pass.trains()) {
-            (Some(judge), Some(prompts), true) => self.trained(judge, &prompts, pass, state),
-            (Some(judge), Some(prompts), false) => self.evaluated(judge, &prompts, batch),
+        match (judge, prompts, pass.is_training()) {
+            (Some(judge), Some(prompts), true) => self.score_training(judge, &prompts, pass, state),
+            (Some(judge), Some(prompts), false) => self.score_evaluation(judge, &prompts, batch),
             (None, _, _) | (_, None, _) => self.policy.score(batch, pass, None),
         }
     }
@@ -287,7 +300,7 @@ impl Task for Grpo {
     }
 
     fn empty_state(&self) -> Option<ModelState> {
-        (self.config.updates > 1).then(carried::empty)
+        (self.config.updates > 1).then(carried_rollouts::empty)
     }
 
     fn networks(&self) -> Networks<'_> {

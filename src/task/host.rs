@@ -10,7 +10,7 @@ use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
 use crate::kernel::{self, HeadLoss, replay};
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use burn::tensor::{Device, FloatDType, Int, Tensor, TensorData};
 use std::cmp::Reverse;
 
@@ -36,7 +36,7 @@ pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
 
 /// Returns the scored positions, counted through all rows, and their targets. If no position is scored, returns one
 /// that is marked as not scored, since tensors must not be empty.
-pub(super) fn scored(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
+pub(super) fn scored_targets(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
     let scored = targets.iter().enumerate();
     let scored: (Vec<i32>, Vec<i32>) = scored
         .filter(|(_, target)| **target >= 0)
@@ -50,7 +50,7 @@ pub(super) fn scored(targets: &[i32]) -> (Vec<i32>, Vec<i32>) {
 
 /// Gathers hidden states `[1, n, d_model]` at some positions of `[rows, cols, d_model]`; positions are counted through
 /// all rows.
-pub(super) fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
+pub(super) fn gather_at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tensor<3> {
     let [rows, cols, d] = hidden.dims();
     let places = matrix(positions, positions.len(), device);
     kernel::embedding(hidden.reshape([rows * cols, d]), places)
@@ -59,23 +59,23 @@ pub(super) fn at(hidden: Tensor<3>, positions: &[i32], device: &Device) -> Tenso
 /// Returns the label smoothing of a pass: labels are only smoothed in training, since an evaluation measures the
 /// likelihood of the actual text.
 pub(super) fn smoothing(training: f64, pass: &Pass) -> f64 {
-    match pass.trains() {
+    match pass.is_training() {
         true => training,
         false => 0.0,
     }
 }
 
 /// Counts the scored positions that a head predicts right; positions with a target below 0 are not scored.
-pub(super) fn right(loss: &HeadLoss, targets: &[i32]) -> Count {
+pub(super) fn count_right(loss: &HeadLoss, targets: &[i32]) -> Count {
     Count {
-        sum: loss.right.clone().sum(),
+        sum: loss.is_correct.clone().sum(),
         of: targets.iter().filter(|t| **t >= 0).count() as f64,
     }
 }
 
 /// Scores texts that are written after a source; an evaluation adds the share of tokens that are predicted right.
-pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pass) -> Scored {
-    let accuracy = (!pass.trains()).then(|| right(&loss, targets));
+pub(super) fn score_written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pass) -> Scored {
+    let accuracy = (!pass.is_training()).then(|| count_right(&loss, targets));
     let scored = Scored::new(loss.sum, batch.tokens as u64);
     match accuracy {
         Some(accuracy) => scored.with_count(ACCURACY, accuracy),
@@ -85,7 +85,7 @@ pub(super) fn written(loss: HeadLoss, targets: &[i32], batch: &Batch, pass: &Pas
 
 /// Counts the scored rows `[n, classes]` whose highest logit is at the target; rows with a target below 0 are not
 /// scored.
-pub(super) fn hits(scores: &Tensor<2>, targets: &[i32]) -> Count {
+pub(super) fn count_hits(scores: &Tensor<2>, targets: &[i32]) -> Count {
     let best = kernel::untracked(scores.clone()).argmax(1);
     // No class has an index below 0.
     let targets_there = matrix(targets, 1, &best.device());
@@ -108,11 +108,11 @@ pub(super) fn confusion(scores: &Tensor<2>, labels: &[i32]) -> Confusion {
 }
 
 /// Selects the longest row, up to its length, for diagnostics of attention: causal masks do not tell text from padding.
-pub(super) fn longest(lengths: impl Iterator<Item = usize>) -> Sample {
+pub(super) fn longest_row(lengths: impl Iterator<Item = usize>) -> ProbeSample {
     let longest = lengths
         .enumerate()
         .max_by_key(|(row, length)| (*length, Reverse(*row)));
-    longest.map_or_else(Sample::default, |(row, length)| Sample {
+    longest.map_or_else(ProbeSample::default, |(row, length)| ProbeSample {
         row,
         length: Some(length),
         within: "",

@@ -5,9 +5,9 @@
 //! λ·CE(first) + (1 − λ)·CE(other). Validation losses are without label smoothing.
 
 use super::class_weights::{self, ClassWeights};
-use super::distillation::Distils;
+use super::distillation::Distillable;
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::scored::{Divisor, Term};
 use super::{AnyTask, Networks, Scored, Sum, Task, host};
 use crate::data::DataSet;
@@ -18,12 +18,12 @@ use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
-use crate::model::{Demand, ImageModel, ModelConfig, ModelInputs, Use, heads};
+use crate::model::{BuildContext, Demand, ImageModel, ModelConfig, Use, heads};
 use crate::nn::Kind;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -39,7 +39,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
+pub const METRIC_KEYS: MetricKeys =
+    MetricKeys::for_kind(KIND.kind).with_loss_keys(&["class_weights"]);
 
 /// Share of the images whose class is among the five most likely ones.
 pub const TOP5_ACCURACY: Metric = Metric::higher("top5_accuracy");
@@ -66,12 +67,12 @@ impl TaskFacts for ImageClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::ImageClasses)
+        Demand::plain(Use::ImageClasses)
     }
 
     fn class_weights(&self) -> Option<&ClassWeights> {
@@ -100,7 +101,7 @@ impl TaskFacts for ImageClassificationConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if !model.uses().contains(&Use::ImageClasses) {
@@ -115,8 +116,8 @@ impl TaskFacts for ImageClassificationConfig {
 pub const ROLES: Roles = Roles::new(
     "ImageClassification",
     &[
-        ("head", Declares::Stands(Place::Head)),
-        ("distilled_head", Declares::Stands(Place::Head)),
+        ("head", Declaration::Place(Place::Head)),
+        ("distilled_head", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -142,10 +143,10 @@ impl ImageClassification {
     pub fn new(
         model: &ModelConfig,
         config: &ImageClassificationConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Result<Self> {
         let classes = inputs.shape.classes.len();
-        if let Some(misfit) = model.misfit(inputs.shape.image) {
+        if let Some(misfit) = model.image_size_fault(inputs.shape.image) {
             return Err(Error::usage(misfit));
         }
         let network = ImageModel::new(model, inputs).filter(|_| classes > 0);
@@ -155,7 +156,7 @@ impl ImageClassification {
                 "[task] image_classification tells classes of images apart; the data has {images} and {classes} classes"
             ))
         })?;
-        let init = Init::of_heads(inputs.device, inputs.seed, model.initial());
+        let init = Init::of_heads(inputs.device, inputs.seed, model.init_settings());
         let head =
             |init: &Init| Linear::new(model.d_pooled(), classes, true, MatrixRole::Head, init);
         Ok(Self {
@@ -163,7 +164,7 @@ impl ImageClassification {
             head: head(&init),
             distilled_head: model
                 .has_distillation_token()
-                .then(|| head(&init.of("distilled"))),
+                .then(|| head(&init.part("distilled"))),
             seed: inputs.seed,
             label_smoothing: config.label_smoothing,
         })
@@ -172,16 +173,16 @@ impl ImageClassification {
     /// Returns the logits `[rows, classes]` of images; the mean of both heads if there are two.
     pub fn logits(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
         let device = self.head.weight.val().device();
-        self.seen(pixels(images, &device), pass).logits()
+        self.outputs(pixels(images, &device), pass).logits()
     }
 
     /// Computes the outputs for pixels `[rows, channels, height, width]`.
-    pub(super) fn seen(&self, pixels: Tensor<4>, pass: &Pass) -> Seen {
-        let (features, distilled) = self.model.read(pixels, pass);
+    pub(super) fn outputs(&self, pixels: Tensor<4>, pass: &Pass) -> ImageOutputs {
+        let (features, distilled) = self.model.pooled_and_distilled(pixels, pass);
         let both = self.distilled_head.as_ref().zip(distilled);
-        Seen {
-            of_classes: heads::classes(&self.head, features.clone()),
-            distilled: both.map(|(head, x)| heads::classes(head, x)),
+        ImageOutputs {
+            class_logits: heads::class_scores(&self.head, features.clone()),
+            distilled: both.map(|(head, x)| heads::class_scores(head, x)),
             features,
         }
     }
@@ -191,7 +192,7 @@ impl ImageClassification {
         let [classes, _] = self.head.weight.dims();
         let mut shares = shares(&images.labels, mixed, classes, self.label_smoothing);
         if let Some(weights) = &batch.class_weights {
-            class_weights::weigh(&mut shares, weights);
+            class_weights::apply_weights(&mut shares, weights);
         }
         TensorData::new(shares, [images.labels.len(), classes])
     }
@@ -200,7 +201,9 @@ impl ImageClassification {
     pub(super) fn loss(&self, logits: Tensor<2>, batch: &Batch) -> Scored {
         let images = host::images(batch);
         let loss = match &images.mixed {
-            None => class_weights::term(logits, &images.labels, self.label_smoothing, batch),
+            None => {
+                class_weights::weighted_loss(logits, &images.labels, self.label_smoothing, batch)
+            }
             Some(mixed) => {
                 let shares = self.shares(images, mixed, batch);
                 let shares = replay::floats(shares, &logits.device());
@@ -216,21 +219,21 @@ impl ImageClassification {
 }
 
 /// The outputs for some images.
-pub(super) struct Seen {
+pub(super) struct ImageOutputs {
     /// Features of each image, `[rows, features]`.
     pub features: Tensor<2>,
     /// Logits of the classifier, `[rows, classes]`.
-    pub of_classes: Tensor<2>,
+    pub class_logits: Tensor<2>,
     /// Logits of the distillation token's classifier, `[rows, classes]`.
     pub distilled: Option<Tensor<2>>,
 }
 
-impl Seen {
+impl ImageOutputs {
     /// Returns the logits of the network; the mean of both heads if there are two.
     pub fn logits(self) -> Tensor<2> {
         match self.distilled {
-            Some(distilled) => (self.of_classes + distilled) / 2.0,
-            None => self.of_classes,
+            Some(distilled) => (self.class_logits + distilled) / 2.0,
+            None => self.class_logits,
         }
     }
 }
@@ -263,7 +266,7 @@ impl Task for ImageClassification {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let images = host::images(batch);
         let logits = self.logits(images, pass);
-        if pass.trains() {
+        if pass.is_training() {
             return self.loss(logits, batch);
         }
         let [_, classes] = logits.dims();
@@ -280,7 +283,7 @@ impl Task for ImageClassification {
             Sum::new(hits as f64, ranks.len() as f64)
         };
         let confusion = host::confusion(&logits, &images.labels);
-        let loss = class_weights::term(logits, &images.labels, 0.0, batch);
+        let loss = class_weights::weighted_loss(logits, &images.labels, 0.0, batch);
         let mut scored = Scored::of(loss, batch.rows as u64).with_metric(ACCURACY, within(1));
         if classes > 5 {
             scored = scored.with_metric(TOP5_ACCURACY, within(5));
@@ -308,7 +311,7 @@ impl Task for ImageClassification {
         self.seed
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         Some(self)
     }
 

@@ -7,8 +7,8 @@ use super::{
 };
 use crate::data::{ExampleForm, View};
 use crate::error::{Error, Result};
-use crate::model::demand::serving;
-use crate::model::{ModelConfig, ModelInputs, Use};
+use crate::model::demand::kinds_serving;
+use crate::model::{BuildContext, ModelConfig, Use};
 use std::path::{Path, PathBuf};
 
 impl TaskConfig {
@@ -18,27 +18,27 @@ impl TaskConfig {
     }
 
     /// Returns what the task uses a network for.
-    pub fn uses(&self) -> Use {
+    pub fn network_use(&self) -> Use {
         self.facts().demand().used_for
     }
 
     /// Returns the kinds of `[model]` that can learn this task.
     pub fn models(&self) -> Vec<&'static str> {
-        serving(self.uses())
+        kinds_serving(self.network_use())
     }
 
     /// Returns whether evaluations write texts and compare them with the data's texts.
     pub fn compares_texts(&self) -> bool {
-        match self.uses() {
-            Use::TextToText => self.reads() == ExampleForm::Pairs,
+        match self.network_use() {
+            Use::TextToText => self.example_form() == ExampleForm::Pairs,
             Use::ImageToText | Use::SpeechToText | Use::SpeechCharacters => true,
             _ => false,
         }
     }
 
     /// Returns the form of the training examples.
-    pub fn reads(&self) -> ExampleForm {
-        self.facts().reads()
+    pub fn example_form(&self) -> ExampleForm {
+        self.facts().example_form()
     }
 
     /// Returns whether exp(training loss) is a perplexity: the loss must be of tokens, without label smoothing, which
@@ -145,7 +145,7 @@ impl TaskConfig {
 
     /// Returns the task as a trained model uses it: without the parts that are only used in training.
     #[must_use]
-    pub fn of_use(&self) -> Self {
+    pub fn without_training_parts(&self) -> Self {
         self.facts()
             .without_training_parts()
             .unwrap_or_else(|| self.clone())
@@ -153,16 +153,16 @@ impl TaskConfig {
 
     /// Returns the reward task with the same parameters, if this task predicts one number for each text.
     #[must_use]
-    pub fn rewarding(&self) -> Option<Self> {
+    pub fn as_reward(&self) -> Option<Self> {
         match self {
-            Self::Regression(numbers) => RewardConfig::of_numbers(numbers).map(Self::Reward),
+            Self::Regression(numbers) => RewardConfig::from_regression(numbers).map(Self::Reward),
             _ => None,
         }
     }
 
     /// Returns the task as which other programs know its networks.
     #[must_use]
-    pub fn elsewhere(&self) -> Self {
+    pub fn published_as(&self) -> Self {
         self.facts().published_as().unwrap_or_else(|| self.clone())
     }
 
@@ -174,10 +174,10 @@ impl TaskConfig {
     pub fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Objective> {
-        if let Some(misfit) = model.vocabulary_misfit(inputs.shape.vocab_size) {
+        if let Some(misfit) = model.vocabulary_fault(inputs.shape.vocab_size) {
             return Err(Error::usage(misfit));
         }
         let task = self.facts().init(model, inputs, exact)?;

@@ -13,16 +13,16 @@ pub use network::MaskedImage;
 
 use super::AnyTask;
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::pixel_decoder::{self, PixelDecoderShape};
-use crate::model::vision::HiddenPatches;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::model::vision::PatchMasking;
+use crate::model::{BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
-use crate::nn::role::{Declares, Roles, Side};
+use crate::nn::role::{Declaration, Roles, StackSide};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -36,7 +36,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The mask ratio and the predicted pixels define the loss.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&[
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_kind(KIND.kind).with_loss_keys(&[
     "mask_ratio",
     "norm_pixels",
     "data.size",
@@ -60,13 +60,13 @@ pub struct MaskedImageConfig {
     #[schemars(range(min = 1, max = MOST_LAYERS))]
     pub decoder_layers: usize,
     /// Hidden width of the decoder, a multiple of 4. Source: He et al. 2022, section 4.1 and table 1b.
-    #[schemars(range(min = 4, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 4, max = crate::faults::MAX_WIDTH))]
     pub decoder_d_model: usize,
     /// Number of attention heads in the decoder, a divisor of its width. Source: He et al. 2022, released code.
     #[schemars(range(min = 1, max = 4096))]
     pub decoder_n_heads: usize,
     /// Inner width of the decoder's feed-forward layers. Source: He et al. 2022, released code.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub decoder_d_ff: usize,
     /// Whether the predicted pixels are normalised by the mean and deviation of their patch.
     /// Source: He et al. 2022, section 3, "Reconstruction target".
@@ -98,9 +98,9 @@ impl MaskedImageConfig {
     }
 
     /// Returns the patches that are masked.
-    pub fn hidden(&self) -> HiddenPatches {
-        HiddenPatches {
-            share: self.mask_ratio,
+    pub fn hidden(&self) -> PatchMasking {
+        PatchMasking {
+            mask_ratio: self.mask_ratio,
             normalised: self.norm_pixels,
         }
     }
@@ -111,22 +111,22 @@ impl TaskFacts for MaskedImageConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            hidden_patches: Some(self.hidden()),
-            ..Demand::of(Use::MaskedPatches)
+            masked_patches: Some(self.hidden()),
+            ..Demand::plain(Use::MaskedPatches)
         }
     }
 
     fn companion_model(&self, model: &ModelConfig) -> Option<ModelConfig> {
-        Some(self.decoder().config(model.of_patches()?).into())
+        Some(self.decoder().config(model.patch_network()?).into())
     }
 
-    fn seen(&self, model: &ModelConfig, shape: &Shape) -> Option<usize> {
+    fn positions_read(&self, model: &ModelConfig, shape: &Shape) -> Option<usize> {
         let [_, height, width] = shape.image?;
         let (grid, tokens) = model.patches(height, width)?;
         Some(tokens + self.hidden().visible(grid.rows * grid.cols))
@@ -135,10 +135,13 @@ impl TaskFacts for MaskedImageConfig {
     /// The network reads the visible patches, and the decoder all patches.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let network = model.products(&self.demand(), shape);
-        let decoder = model.of_patches().zip(shape.image).map(|(encoder, image)| {
-            let decoder = self.decoder();
-            decoder.products(encoder, image, self.hidden())
-        });
+        let decoder = model
+            .patch_network()
+            .zip(shape.image)
+            .map(|(encoder, image)| {
+                let decoder = self.decoder();
+                decoder.products(encoder, image, self.hidden())
+            });
         network + decoder.unwrap_or(0.0)
     }
 
@@ -149,9 +152,9 @@ impl TaskFacts for MaskedImageConfig {
             at.fault(&["mask_ratio"], rule);
         }
         at.count("decoder_layers", self.decoder_layers, MOST_LAYERS);
-        at.count("decoder_d_ff", self.decoder_d_ff, WIDEST);
+        at.count("decoder_d_ff", self.decoder_d_ff, MAX_WIDTH);
         let sound = at.count("decoder_n_heads", heads, 4096);
-        if !at.count("decoder_d_model", wide, WIDEST) || !sound {
+        if !at.count("decoder_d_model", wide, MAX_WIDTH) || !sound {
             return;
         }
         if !wide.is_multiple_of(4) {
@@ -186,10 +189,10 @@ impl TaskFacts for MaskedImageConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let Some(model) = model.of_patches() else {
+        let Some(model) = model.patch_network() else {
             return Ok(None);
         };
         let task = MaskedImage::new(model, self, inputs)?;
@@ -200,5 +203,8 @@ impl TaskFacts for MaskedImageConfig {
 /// Roles of the parameters of [`MaskedImage`].
 pub const ROLES: Roles = Roles::new(
     "MaskedImage",
-    &[(pixel_decoder::NAME, Declares::In(Side::Reconstructs))],
+    &[(
+        pixel_decoder::NAME,
+        Declaration::Side(StackSide::PixelDecoder),
+    )],
 );

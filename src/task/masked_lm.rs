@@ -4,10 +4,10 @@
 //! The LM head only runs at scored positions. The reported loss is that of the masked tokens. The loss of the segment
 //! pairs, a mean over rows, is added to it for the gradient and reported beside it.
 
-use super::distillation::Distils;
-use super::facts::{Marks, TaskFacts};
-use super::host::{at, scored};
-use super::measures::Measures;
+use super::distillation::Distillable;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::host::{gather_at, scored_targets};
+use super::metric_keys::MetricKeys;
 use super::scored::Count;
 use super::{AnyTask, Divisor, Networks, Scored, Task, Term, host};
 use crate::data::DataSet;
@@ -20,15 +20,15 @@ use crate::faults::TableFaults;
 use crate::kernel::{self, HeadLoss};
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::{self, MlmHead};
-use crate::model::mask_decoder::States;
+use crate::model::mask_decoder::MaskedLmStates;
 use crate::model::{
-    Demand, GlobalTokens, MarkedTexts, MaskDecoder, ModelConfig, ModelInputs, Use, WholeText,
+    BuildContext, Demand, GlobalTokens, MaskDecoder, ModelConfig, PooledText, TextBatchLayout, Use,
 };
 use crate::nn::Kind;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -44,11 +44,11 @@ pub const KIND: Kind = Kind {
 };
 
 /// The choice of masked tokens and of segment pairs defines the loss and the accuracy.
-pub const MEASURES: Measures = Measures {
-    metrics: &[("mlm_accuracy", HIDDEN)],
-    ..Measures::of_tokens(KIND.kind).by(HIDDEN)
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
+    metrics: &[("mlm_accuracy", MASKING_KEYS)],
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(MASKING_KEYS)
 };
-const HIDDEN: &[&str] = &["masking", "pairs"];
+const MASKING_KEYS: &[&str] = &["masking", "pairs"];
 
 pub(super) const MLM_ACCURACY: Metric = Metric::higher("mlm_accuracy");
 const NSP_LOSS: Metric = Metric::lower("nsp_loss");
@@ -77,7 +77,7 @@ impl TaskFacts for MaskedLmConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -85,24 +85,24 @@ impl TaskFacts for MaskedLmConfig {
         View::Masked(MaskedView {
             masking: self.masking.clone(),
             pairs: self.pairs,
-            behind: false,
+            class_token_last: false,
         })
     }
 
     fn demand(&self) -> Demand {
         let paired = self.pairs != Pairs::None;
         Demand {
-            whole_text: match paired {
-                true => WholeText::Own,
-                false => WholeText::NotRead,
+            pooled_text: match paired {
+                true => PooledText::NetworkDefault,
+                false => PooledText::Unused,
             },
             segments: paired,
-            ..Demand::of(Use::MaskedTokens)
+            ..Demand::plain(Use::MaskedTokens)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -116,7 +116,7 @@ impl TaskFacts for MaskedLmConfig {
     /// The LM head only runs at scored positions, on every device; the head of segment pairs runs once per text.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
-        let network = model.under(&demand).products(&demand, shape);
+        let network = model.restricted_to(&demand).products(&demand, shape);
         let scored = self.masking.share * shape.context as f64;
         let head = model
             .masked_lm_encoder()
@@ -157,7 +157,7 @@ impl TaskFacts for MaskedLmConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = model.masked_lm_encoder();
@@ -169,8 +169,8 @@ impl TaskFacts for MaskedLmConfig {
 pub const ROLES: Roles = Roles::new(
     "MaskedLm",
     &[
-        ("mask_decoder", Declares::Stands(Place::Head)),
-        ("pair_head", Declares::Stands(Place::Head)),
+        ("mask_decoder", Declaration::Place(Place::Head)),
+        ("pair_head", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -200,20 +200,20 @@ struct Scores {
 
 impl MaskedLm {
     /// Builds a model of this config with its heads.
-    pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
+    pub fn new(model: &EncoderConfig, config: &MaskedLmConfig, inputs: &BuildContext) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init_settings());
         let pairs = config.pairs != Pairs::None;
         Self {
-            model: model.pooled_if(pairs).init(inputs),
+            model: model.with_pooler_if(pairs).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
-            mask_decoder: MaskDecoder::of(model, inputs),
+            mask_decoder: MaskDecoder::build(model, inputs),
             pair_head: pairs.then(|| {
                 Linear::new(
                     model.d_pooled(),
                     2,
                     true,
                     MatrixRole::Head,
-                    &init.of("pairs"),
+                    &init.part("pairs"),
                 )
             }),
             pairs: config.pairs,
@@ -230,31 +230,31 @@ impl MaskedLm {
             false,
             &Pass::evaluation(),
         );
-        let picked = at(states.guessing, positions, device);
+        let picked = gather_at(states.prediction, positions, device);
         self.head.forward(picked, &self.model)
     }
 
     /// Returns the hidden states that masked tokens are predicted from, and the encoder's hidden states if they are
     /// `wanted`.
-    pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> States {
-        let seen = input.seen();
-        let x = self.model.embedded(input, pass);
+    pub(super) fn states(&self, input: EncoderInput, wanted: bool, pass: &Pass) -> MaskedLmStates {
+        let seen = input.masks_and_positions();
+        let x = self.model.embed(input, pass);
         match &self.mask_decoder {
             Some(decoder) => decoder.states(&self.model, x, &seen, wanted, pass),
-            None => States::alike(self.model.through(x, &seen, pass)),
+            None => MaskedLmStates::without_mask_decoder(self.model.run_blocks(x, &seen, pass)),
         }
     }
 
     /// Returns the hidden states of texts, as far as the heads read them.
-    pub(super) fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> States {
+    pub(super) fn read(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> MaskedLmStates {
         let input = input(texts, self.globals, device);
         self.states(input, self.pair_head.is_some(), pass)
     }
 
     /// Returns the logits of the segment pairs `[rows, 2]`, if there is a head for them.
-    pub(super) fn pair_scores(&self, states: &States) -> Option<Tensor<2>> {
-        let (head, hidden) = (self.pair_head.as_ref()?, states.last.clone()?);
-        Some(heads::classes(head, self.model.pooled(hidden, None)))
+    pub(super) fn pair_scores(&self, states: &MaskedLmStates) -> Option<Tensor<2>> {
+        let (head, hidden) = (self.pair_head.as_ref()?, states.encoder_output.clone()?);
+        Some(heads::class_scores(head, self.model.pooled(hidden, None)))
     }
 
     /// Adds the accuracy of the masked tokens and the loss and accuracy of the segment pairs.
@@ -273,7 +273,7 @@ impl MaskedLm {
             Pairs::SentenceOrder => (SOP_LOSS, SOP_ACCURACY),
             Pairs::NextSentence | Pairs::None => (NSP_LOSS, NSP_ACCURACY),
         };
-        let hits = host::hits(&scores, labels);
+        let hits = host::count_hits(&scores, labels);
         let labels = host::vector(labels, &scores.device());
         let term = Term {
             sum: kernel::cross_entropy_sum(scores, labels, 0.0),
@@ -286,9 +286,9 @@ impl MaskedLm {
     fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Scores {
         let states = self.read(texts, device, pass);
         let pairs = self.pair_scores(&states);
-        let (places, targets) = scored(&texts.targets);
+        let (places, targets) = scored_targets(&texts.targets);
         let targets = host::vector(&targets, device);
-        let picked = at(states.guessing, &places, device);
+        let picked = gather_at(states.prediction, &places, device);
         Scores {
             tokens: self.head.loss(picked, &self.model, targets),
             pairs,
@@ -303,7 +303,7 @@ pub(super) fn input(texts: &TextBatch, globals: GlobalTokens, device: &Device) -
         ids: matrix(&texts.inputs),
         segments: texts.segments.as_deref().map(matrix),
         lengths: texts.lengths.clone(),
-        globals: globals.of(&MarkedTexts {
+        globals: globals.positions_in(&TextBatchLayout {
             rows: texts.inputs.len() / texts.cols.max(1),
             cols: texts.cols,
             lengths: texts.lengths.as_deref(),
@@ -317,8 +317,8 @@ impl Task for MaskedLm {
         let texts = host::texts(batch);
         let device = self.model.embedding.weight.val().device();
         let scores = self.scores(texts, &device, pass);
-        let (_, targets) = scored(&texts.targets);
-        let accuracy = host::right(&scores.tokens, &targets);
+        let (_, targets) = scored_targets(&texts.targets);
+        let accuracy = host::count_right(&scores.tokens, &targets);
         let scored = Scored::new(scores.tokens.sum, batch.tokens as u64);
         self.with_pairs(scored, accuracy, scores.pairs, texts)
     }
@@ -327,7 +327,7 @@ impl Task for MaskedLm {
         let texts = host::texts(batch);
         let alike = texts.lengths.is_none() && texts.segments.is_none();
         (alike && self.pair_head.is_none()).then(|| {
-            let (places, targets) = scored(&texts.targets);
+            let (places, targets) = scored_targets(&texts.targets);
             vec![
                 host::matrix_data(&texts.inputs, texts.cols),
                 host::vector_data(&targets),
@@ -336,7 +336,7 @@ impl Task for MaskedLm {
         })
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         Some(self)
     }
 

@@ -6,8 +6,10 @@ pub mod auxiliary;
 pub mod captioning;
 pub mod causal_lm;
 pub mod class_weights;
+pub mod conditional_text;
 pub mod ctc;
 pub mod denoising;
+mod device_sums;
 pub mod distillation;
 pub mod facts;
 pub mod frozen;
@@ -19,7 +21,7 @@ pub mod infer;
 mod init;
 pub mod masked_image;
 pub mod masked_lm;
-pub mod measures;
+pub mod metric_keys;
 pub mod multi_label;
 pub mod objective;
 pub mod output;
@@ -34,14 +36,12 @@ pub mod reward;
 pub mod scored;
 pub mod self_distillation;
 pub mod span_corruption;
-pub mod text_about;
 pub mod text_classification;
 pub mod text_embedding;
 pub mod token_classification;
 mod towers;
 pub mod transcription;
 pub mod translation;
-mod unread;
 pub mod whole_text;
 mod wrapper;
 
@@ -56,26 +56,27 @@ use crate::nn::bounds::Bounds;
 use crate::nn::channel_norm;
 use crate::nn::pass::Pass;
 use crate::nn::position::kerple;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::nn::role::Roles;
 use crate::stack::state::ModelState;
 pub use any::AnyTask;
-pub use auxiliary::only_trained;
+pub use auxiliary::is_training_only;
 use burn::tensor::TensorData;
 pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
+pub use conditional_text::ConditionalText;
 pub use ctc::{Ctc, CtcConfig};
-pub use distillation::{Distillation, DistillationConfig, Distils};
+pub use distillation::{Distillable, Distillation, DistillationConfig};
 pub use frozen::{Frozen, FrozenRun};
 pub use grpo::{Grpo, GrpoConfig};
 pub use image_classification::{ImageClassification, ImageClassificationConfig};
 pub use image_text::{ImageText, ImageTextConfig};
-pub use infer::Infers;
+pub use infer::InferenceTask;
 pub use masked_image::{MaskedImage, MaskedImageConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
-pub use objective::{Objective, StepInput, Trained};
-pub use output::{Kept, StepOutput, Sum};
+pub use objective::{Objective, StepInput, TrainableModel};
+pub use output::{KeptVectors, StepOutput, Sum};
 pub use permuted_lm::{PermutedLm, PermutedLmConfig};
 pub use preference::{Preference, PreferenceConfig};
 pub use prefix_lm::PrefixLm;
@@ -88,7 +89,6 @@ pub use scored::{Divisor, Scored, Term};
 pub use self_distillation::{SelfDistillation, SelfDistillationConfig};
 use serde::{Deserialize, Serialize};
 pub use span_corruption::SpanCorruptionConfig;
-pub use text_about::ConditionalText;
 pub use text_classification::{TextClassification, TextClassificationConfig};
 pub use text_embedding::{TextEmbedding, TextEmbeddingConfig};
 pub use token_classification::{TokenClassification, TokenClassificationConfig};
@@ -132,11 +132,11 @@ pub(crate) const BOUNDS: [Bounds; 6] = {
 /// Returns whether a field of this name holds state that changes with the training passes and is saved, but not
 /// trained.
 pub fn is_state(name: &str) -> bool {
-    channel_norm::is_state(name) || is_latest(name)
+    channel_norm::is_state(name) || is_copied_to_average(name)
 }
 
 /// Returns whether an average of the weights takes the latest value of this state instead of averaging it.
-pub fn is_latest(name: &str) -> bool {
+pub fn is_copied_to_average(name: &str) -> bool {
     name == self_distillation::CENTRE
 }
 
@@ -260,8 +260,8 @@ pub trait Task {
     fn seed(&self) -> u64;
 
     /// Returns the row of a batch whose attention diagnostics read, with its length.
-    fn sample(&self, _batch: &Batch) -> Sample {
-        Sample::default()
+    fn sample(&self, _batch: &Batch) -> ProbeSample {
+        ProbeSample::default()
     }
 
     /// Returns the initial state that the networks carry from segment to segment; `None` if they carry nothing.
@@ -270,13 +270,13 @@ pub trait Task {
     }
 
     /// Returns the outputs that distillation needs of this task as a teacher or student; `None` if it can be neither.
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         None
     }
 
     /// Returns the task with the average of its weights attached as its teacher, if it learns from that average.
     #[must_use]
-    fn beside_average(self, _average: &Self) -> Self
+    fn with_average_teacher(self, _average: &Self) -> Self
     where
         Self: Sized,
     {
@@ -284,7 +284,7 @@ pub trait Task {
     }
 
     /// Takes in the vectors that a whole step kept for later steps, once the step is taken.
-    fn keep(&self, _kept: &Kept) {}
+    fn store_kept(&self, _kept: &KeptVectors) {}
 
     /// Returns the networks by their use after training.
     fn networks(&self) -> Networks<'_> {
@@ -330,9 +330,9 @@ pub struct Networks<'a> {
     /// Finds characters along recordings (CTC).
     pub ctc: Option<&'a Ctc>,
     /// Maps input arrays to output arrays, for any task.
-    pub infers: Option<&'a dyn Infers>,
+    pub infers: Option<&'a dyn InferenceTask>,
     /// Reads single texts, if `infers` reads something else.
-    pub reads: Option<&'a dyn Infers>,
+    pub reads: Option<&'a dyn InferenceTask>,
 }
 
 /// A network that writes a text for a text.

@@ -5,26 +5,26 @@
 //! cross-entropy of each logit against whether the text has the class, averaged over the classes, as Hugging Face's
 //! models compute it for `problem_type = "multi_label_classification"`.
 
-use super::facts::{Marks, TaskFacts};
-use super::measures::Measures;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::metric_keys::MetricKeys;
 use super::replaced_token::binary;
-use super::whole_text::{Pooling, Reading};
+use super::whole_text::{Pooling, TextReading};
 use super::{AnyTask, Networks, Scored, Task, class_weights, host};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, MACRO_F1, MICRO_F1, Metric, ROC_AUC};
+use crate::evaluate::multi_label::MultiLabelScores;
 use crate::evaluate::predictions::Predictions;
-use crate::evaluate::several::MultiLabelScores;
 use crate::faults::TableFaults;
 use crate::kernel::{self, replay};
 use crate::model::encoder::EncoderInput;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -40,7 +40,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["positive_weights"]);
+pub const METRIC_KEYS: MetricKeys =
+    MetricKeys::for_kind(KIND.kind).with_loss_keys(&["positive_weights"]);
 
 /// Settings of multi-label classification.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -87,19 +88,19 @@ impl TaskFacts for MultiLabelConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::ManyLabelled
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: Pooling::demand(self.pooling),
-            ..Demand::of(Use::TextClasses)
+            pooled_text: Pooling::demand(self.pooling),
+            ..Demand::plain(Use::TextClasses)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -128,14 +129,14 @@ impl TaskFacts for MultiLabelConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if let Some(weights) = &self.positive_weights {
             let key = "[task] positive_weights";
-            class_weights::one_each(key, weights, &inputs.shape.classes)?;
+            class_weights::per_class(key, weights, &inputs.shape.classes)?;
         }
-        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (model, init) = (model.restricted_to(&self.demand()), model.init_settings());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network
             .map(|network| AnyTask::MultiLabel(MultiLabel::new(network, d, &init, self, inputs))))
@@ -143,7 +144,7 @@ impl TaskFacts for MultiLabelConfig {
 }
 
 /// Roles of the parameters of [`MultiLabel`].
-pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Declares::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new("MultiLabel", &[("head", Declaration::Place(Place::Head))]);
 
 /// A text network with a multi-label head.
 #[derive(Module, Debug)]
@@ -157,7 +158,7 @@ pub struct MultiLabel {
     #[module(skip)]
     positive_weights: Option<Vec<f32>>,
     #[module(skip)]
-    pub(super) reading: Reading,
+    pub(super) reading: TextReading,
 }
 
 impl MultiLabel {
@@ -166,12 +167,12 @@ impl MultiLabel {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &Initial,
+        init: &InitSettings,
         config: &MultiLabelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
-        let reading = Reading {
+        let reading = TextReading {
             towers: false,
             pooling: config.pooling,
             globals: config.global_tokens.unwrap_or_default(),
@@ -200,7 +201,7 @@ impl MultiLabel {
     /// Returns the logit of each class for each row, `[rows, classes]`.
     pub fn scores(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
-        heads::classes(&self.head, vectors)
+        heads::class_scores(&self.head, vectors)
     }
 
     /// Returns the logits for an input of single texts, and the hidden states `[rows, cols, d_model]`.
@@ -210,7 +211,7 @@ impl MultiLabel {
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
         let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
-        (heads::classes(&self.head, vectors), hidden)
+        (heads::class_scores(&self.head, vectors), hidden)
     }
 
     /// Returns the logit of the threshold probability: a class counts as predicted at or above it.
@@ -224,8 +225,8 @@ impl MultiLabel {
     }
 
     /// Returns the pooling of a text to one vector.
-    pub fn stands(&self) -> Pooling {
-        self.reading.stands(&self.model)
+    pub fn pooling(&self) -> Pooling {
+        self.reading.pooling(&self.model)
     }
 
     /// Returns the device of the parameters.
@@ -253,7 +254,7 @@ pub(super) fn loss(scores: Tensor<2>, truth: &[i32]) -> Tensor<1> {
 }
 
 /// Like [`loss`], with these factors on the losses of classes that a row has.
-fn weighed_loss(scores: Tensor<2>, truth: &[i32], weights: &[f32]) -> Tensor<1> {
+fn weighted_loss(scores: Tensor<2>, truth: &[i32], weights: &[f32]) -> Tensor<1> {
     let ([rows, classes], device) = (scores.dims(), scores.device());
     let each = truth.iter().zip(weights.iter().cycle());
     let shares = each.flat_map(|(has, weight)| match has {
@@ -283,10 +284,10 @@ impl Task for MultiLabel {
         let texts = host::texts(batch);
         let classes = texts.classes.as_deref().unwrap_or_default();
         let scores = self.scores(texts, &self.device(), pass);
-        let predictions = (!pass.trains()).then(|| self.predictions(&scores, classes));
+        let predictions = (!pass.is_training()).then(|| self.predictions(&scores, classes));
         let truth = indicators(classes, scores.dims()[1]);
         let sum = match &self.positive_weights {
-            Some(weights) => weighed_loss(scores, &truth, weights),
+            Some(weights) => weighted_loss(scores, &truth, weights),
             None => loss(scores, &truth),
         };
         Scored {
@@ -320,7 +321,7 @@ mod tests {
         let scores = TensorData::new(vec![0.5f32, -1.0, 2.0, 1.5, 0.25, -0.75], [2, 3]);
         let scores: Tensor<2> = Tensor::from_data(scores, &device).require_grad();
         let truth = indicators(&[vec![0, 2], vec![1]], 3);
-        let mean = weighed_loss(scores.clone(), &truth, &[2.0, 0.5, 3.0]) / 2.0;
+        let mean = weighted_loss(scores.clone(), &truth, &[2.0, 0.5, 3.0]) / 2.0;
         let gradients = mean.backward();
         let gradient = scores.grad(&gradients).unwrap().into_data();
         let found = numbers(mean).into_iter().chain(gradient.iter::<f64>());
@@ -330,7 +331,7 @@ mod tests {
         for (x, y) in found.zip(wanted) {
             assert!((x - y).abs() < 1e-6, "{x}, not {y}");
         }
-        let plain = numbers(weighed_loss(scores.clone(), &truth, &[1.0; 3]));
+        let plain = numbers(weighted_loss(scores.clone(), &truth, &[1.0; 3]));
         let usual = numbers(loss(scores, &truth));
         assert!((plain[0] - usual[0]).abs() < 1e-6, "{plain:?}, {usual:?}");
     }

@@ -6,7 +6,7 @@ use super::{Networks, StepOutput, Task, scored};
 use crate::data::batch::Batch;
 use crate::kernel::{self, profile};
 use crate::nn::bounds;
-use crate::nn::branches::Branches;
+use crate::nn::branches::ResidualMoments;
 use crate::nn::pass::{Draws, Pass};
 use crate::stack::state::ModelState;
 use burn::lr_scheduler::module_lr_scheduler::ModuleLearningRate;
@@ -39,7 +39,7 @@ impl From<Batch> for StepInput {
 
 impl StepInput {
     /// Resets the state of the rows that begin a new text in this batch.
-    fn begun(self) -> (Batch, Option<ModelState>) {
+    fn reset_new_rows(self) -> (Batch, Option<ModelState>) {
         let Self { batch, mut state } = self;
         if let (Some(state), Some(begins)) = (&mut state, &batch.begins)
             && begins.contains(&true)
@@ -53,7 +53,7 @@ impl StepInput {
 
 /// The model that the step loop trains: a burn-train model whose steps read a [`StepInput`] and return a
 /// [`StepOutput`].
-pub trait Trained:
+pub trait TrainableModel:
     LearnerModel
     + TrainStep<Input = StepInput, Output = StepOutput>
     + InferenceStep<Input = StepInput, Output = StepOutput>
@@ -63,35 +63,35 @@ pub trait Trained:
 
     /// Returns the model with the average of its weights attached as its teacher, if it learns from that average.
     #[must_use]
-    fn beside_average(self, average: &Self) -> Self;
+    fn with_average_teacher(self, average: &Self) -> Self;
 
     /// Takes in the vectors that a completed step kept for later steps.
-    fn keep(&self, output: &StepOutput);
+    fn store_kept(&self, output: &StepOutput);
 
     /// Returns the arrays that a step reads of a batch, if nothing else in the batch differs from step to step
     /// ([`Task::inputs`]).
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>>;
 }
 
-impl<T: Task + Module + fmt::Display + 'static> Trained for Objective<T> {
+impl<T: Task + Module + fmt::Display + 'static> TrainableModel for Objective<T> {
     fn empty_state(&self) -> Option<ModelState> {
         self.0.empty_state()
     }
 
-    fn beside_average(self, average: &Self) -> Self {
-        Self(self.0.beside_average(&average.0))
+    fn with_average_teacher(self, average: &Self) -> Self {
+        Self(self.0.with_average_teacher(&average.0))
     }
 
-    fn keep(&self, output: &StepOutput) {
+    fn store_kept(&self, output: &StepOutput) {
         if let Some(kept) = &output.kept {
-            self.0.keep(kept);
+            self.0.store_kept(kept);
         }
     }
 
     fn inputs(&self, batch: &Batch) -> Option<Vec<TensorData>> {
         let alone = batch.begins.is_none() && batch.watch.is_none();
         let mut inputs = self.0.inputs(batch).filter(|_| alone)?;
-        inputs.push(scored::factor(batch));
+        inputs.push(scored::mean_factor(batch));
         Some(inputs)
     }
 }
@@ -111,11 +111,11 @@ impl<T: Task> Objective<T> {
             first_row: batch.first_row as u64,
         });
         let pass = match batch.recompute {
-            true => pass.recomputing(),
+            true => pass.with_recomputation(),
             false => pass,
         };
         match batch.watch {
-            Some(wanted) => pass.watched(wanted, self.0.sample(batch)),
+            Some(wanted) => pass.with_probe(wanted, self.0.sample(batch)),
             None => pass,
         }
     }
@@ -123,19 +123,21 @@ impl<T: Task> Objective<T> {
 
 impl<T: Task + Module> Objective<T> {
     /// Measures the residual connections in this batch's pass, without dropout, and returns `branches` with them.
-    pub fn measured(&self, batch: &Batch, branches: Branches) -> Branches {
-        let pass = evaluating(self.0.seed(), batch).measuring(branches);
+    pub fn measure_residuals(&self, batch: &Batch, branches: ResidualMoments) -> ResidualMoments {
+        let pass = evaluating(self.0.seed(), batch).with_branch_measurement(branches);
         self.0.valid().score(batch, &pass, None);
         pass.take_branches()
     }
 
     /// Returns this batch's share of its step's loss, and the gradients of that share, without dropout. The parameters
     /// must be tracked.
-    pub fn differentiated(&self, batch: &Batch) -> (f64, GradientsParams) {
+    pub fn loss_and_gradients(&self, batch: &Batch) -> (f64, GradientsParams) {
         let pass = evaluating(self.0.seed(), batch);
         let scored = self.0.score(batch, &pass, None);
         let loss = scored.training_loss(batch, &pass.losses());
-        let value = kernel::numbers(vec![loss.clone()]).into_iter().sum::<f32>();
+        let value = kernel::read_scalars(vec![loss.clone()])
+            .into_iter()
+            .sum::<f32>();
         let gradients = GradientsParams::from_grads(loss.backward(), self);
         (f64::from(value), gradients)
     }
@@ -144,7 +146,7 @@ impl<T: Task + Module> Objective<T> {
 /// Returns an evaluation pass. An example gets the same random samples in whichever batch it is, and no training step
 /// shares them.
 fn evaluating(seed: u64, batch: &Batch) -> Pass {
-    Pass::evaluation().sampling(Draws {
+    Pass::evaluation().with_samples(Draws {
         seed,
         step: u64::MAX,
         first_row: batch.samples.first().copied().unwrap_or(0),
@@ -156,13 +158,13 @@ impl<T: Task + Module> TrainStep for Objective<T> {
     type Output = StepOutput;
 
     fn step(&self, input: StepInput) -> TrainOutput<StepOutput> {
-        let (batch, mut state) = input.begun();
+        let (batch, mut state) = input.reset_new_rows();
         let pass = self.training_pass(&batch);
         let scored = self.0.score(&batch, &pass, state.as_mut());
         let loss = scored.training_loss(&batch, &pass.losses());
         let mut output = scored.output(&batch, pass.losses());
         output.readings = pass.readings();
-        output.state = state.map(passed_on);
+        output.state = state.map(detach_state);
         let gradients = profile::timed(profile::BACKWARD, || loss.backward());
         TrainOutput::new(self, gradients, output)
     }
@@ -183,11 +185,11 @@ impl<T: Task> InferenceStep for Objective<T> {
     type Output = StepOutput;
 
     fn step(&self, input: StepInput) -> StepOutput {
-        let (batch, mut state) = input.begun();
+        let (batch, mut state) = input.reset_new_rows();
         let pass = evaluating(self.0.seed(), &batch);
         let scored = self.0.score(&batch, &pass, state.as_mut());
         StepOutput {
-            state: state.map(passed_on),
+            state: state.map(detach_state),
             ..scored.output(&batch, pass.losses())
         }
     }
@@ -195,7 +197,7 @@ impl<T: Task> InferenceStep for Objective<T> {
 
 /// Returns the state as the next segment receives it: detached from this segment's gradients, and with positions
 /// counted from 0 again, since rows begin their texts at different steps.
-fn passed_on(mut state: ModelState) -> ModelState {
+fn detach_state(mut state: ModelState) -> ModelState {
     state.detach();
     state.seen = 0;
     state

@@ -1,6 +1,6 @@
 //! Output of one step of any task: sums that add up over micro-batches and batches.
 
-use super::unread::DeviceSums;
+use super::device_sums::DeviceSums;
 use crate::evaluate::predictions::Predictions;
 use crate::nn::probe::Readings;
 use crate::stack::state::ModelState;
@@ -38,7 +38,7 @@ impl std::ops::AddAssign for Sum {
 
 /// Vectors that a step keeps for later steps, added up over its micro-batches.
 #[derive(Clone, Debug)]
-pub struct Kept {
+pub struct KeptVectors {
     /// Sum of the vectors, not tracked.
     pub sum: Tensor<1>,
     /// Number of vectors added.
@@ -64,7 +64,7 @@ pub struct StepOutput {
     /// In an evaluation, the predictions for metrics that are not means.
     pub predictions: Option<Predictions>,
     /// Further values for the interactive view.
-    pub shown: Shown,
+    pub shown: LastValues,
     /// Readings of the pass in a step that is probed: those of its first micro-batch.
     pub readings: Option<Readings>,
     /// Sums that are still on the device; the sums above do not include them.
@@ -72,7 +72,7 @@ pub struct StepOutput {
     /// State that the networks pass on to the next batch of the same rows; sums over batches have none.
     pub state: Option<ModelState>,
     /// Vectors that the task takes in once the step is taken.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptVectors>,
 }
 
 /// Outputs are equal if their numbers are equal; what is passed on to later steps is not compared.
@@ -88,7 +88,7 @@ impl PartialEq for StepOutput {
 
 /// Values of the last step that are not sums.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Shown {
+pub struct LastValues {
     /// Global norm of the gradient before clipping.
     pub grad_norm: f64,
     /// Learning rate.
@@ -113,7 +113,7 @@ impl StepOutput {
 
     /// Returns whether the loss of an evaluation is a mean over tokens; evaluations of classes, numbers and answers
     /// have predictions instead.
-    pub fn is_of_tokens(&self) -> bool {
+    pub fn is_token_loss(&self) -> bool {
         self.predictions.is_none() && !self.no_perplexity
     }
 
@@ -134,7 +134,7 @@ impl StepOutput {
         }
         self.unread.add(&other.unread);
         self.kept = match (self.kept.take(), &other.kept) {
-            (Some(own), Some(more)) => Some(Kept {
+            (Some(own), Some(more)) => Some(KeptVectors {
                 sum: own.sum + more.sum.clone(),
                 count: own.count + more.count,
             }),

@@ -15,9 +15,9 @@
 pub mod order;
 
 use super::facts::TaskFacts;
-use super::host::{self, at, scored};
+use super::host::{self, gather_at, scored_targets};
 use super::masked_lm::input;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, Scored, Task};
 use crate::data::DataSet;
 use crate::data::batch::{Batch, TextBatch};
@@ -25,21 +25,21 @@ use crate::data::masked::masking::{MaskedView, MaskingConfig, Pairs, Unit};
 use crate::data::{ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{Metric, PERPLEXITY};
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{HeadLoss, Visibility};
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::heads::MlmHead;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, Use};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use crate::nn::state::StateUse;
 use crate::stack::state::ModelState;
-use crate::stack::streams::Streams;
+use crate::stack::streams::TwoStreamContext;
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor};
-use order::Order;
+use order::FactorizationOrder;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -52,11 +52,11 @@ pub const KIND: Kind = Kind {
 };
 
 /// The choice of predicted tokens and of segment pairs defines the loss and the accuracy.
-pub const MEASURES: Measures = Measures {
-    metrics: &[("plm_accuracy", PREDICTED)],
-    ..Measures::of_tokens(KIND.kind).by(PREDICTED)
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
+    metrics: &[("plm_accuracy", PREDICTION_KEYS)],
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(PREDICTION_KEYS)
 };
-const PREDICTED: &[&str] = &["share", "longest_span", "pairs"];
+const PREDICTION_KEYS: &[&str] = &["share", "longest_span", "pairs"];
 
 const PLM_ACCURACY: Metric = Metric::higher("plm_accuracy");
 
@@ -64,7 +64,7 @@ const PLM_ACCURACY: Metric = Metric::higher("plm_accuracy");
 pub const METRICS: &[Metric] = &[PLM_ACCURACY];
 
 /// Special tokens behind the text of a row: the end of the segment, and the row's summary token.
-const MARKS: usize = 2;
+const SPECIAL_TOKENS: usize = 2;
 
 /// Maximum number of words in a span.
 const MOST_WORDS: usize = 1000;
@@ -86,7 +86,7 @@ pub struct PermutedLmConfig {
     /// Number of tokens at the beginning of a row that a memory keeps, if attention has one. When absent, all tokens
     /// except the two special tokens behind the text, so that the texts of consecutive rows are contiguous. Source:
     /// Yang et al. 2019, released code.
-    #[schemars(range(min = 1, max = LONGEST))]
+    #[schemars(range(min = 1, max = MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reuse_len: Option<usize>,
 }
@@ -133,7 +133,7 @@ impl TaskFacts for PermutedLmConfig {
         self.reuse_len
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -141,15 +141,15 @@ impl TaskFacts for PermutedLmConfig {
         View::Masked(MaskedView {
             masking: self.masking(),
             pairs: self.pairs,
-            behind: true,
+            class_token_last: true,
         })
     }
 
     fn demand(&self) -> Demand {
         Demand {
             segments: self.pairs != Pairs::None,
-            two_streams: true,
-            ..Demand::of(Use::MaskedTokens)
+            has_query_stream: true,
+            ..Demand::plain(Use::MaskedTokens)
         }
     }
 
@@ -160,7 +160,7 @@ impl TaskFacts for PermutedLmConfig {
         }
         at.count("longest_span", self.longest_span, MOST_WORDS);
         if let Some(reused) = self.reuse_len {
-            at.count("reuse_len", reused, LONGEST);
+            at.count("reuse_len", reused, MAX_POSITIONS);
         }
         if self.pairs == Pairs::SentenceOrder {
             let rule = "pairs = \"sentence_order\" is for a task that tells the order; use \"next_sentence\" or \"none\"";
@@ -171,7 +171,7 @@ impl TaskFacts for PermutedLmConfig {
     /// The LM head only runs at predicted positions.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
-        let network = model.under(&demand).products(&demand, shape);
+        let network = model.restricted_to(&demand).products(&demand, shape);
         let predicted = self.share * shape.context as f64;
         let head = model
             .masked_lm_encoder()
@@ -190,7 +190,7 @@ impl TaskFacts for PermutedLmConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = model.masked_lm_encoder();
@@ -202,7 +202,10 @@ impl TaskFacts for PermutedLmConfig {
 /// Roles of the parameters of [`PermutedLm`].
 pub const ROLES: Roles = Roles::new(
     "PermutedLm",
-    &[("query", TABLE), ("query", Declares::Stands(Place::Input))],
+    &[
+        ("query", TABLE),
+        ("query", Declaration::Place(Place::Input)),
+    ],
 );
 
 /// A two-stream encoder with its training objective.
@@ -221,13 +224,13 @@ pub struct PermutedLm {
 impl PermutedLm {
     /// Builds a model of this config with its head. A memory keeps the first `reuse_len` tokens of a row, or its text
     /// if `None`.
-    pub fn new(model: &EncoderConfig, reuse_len: Option<usize>, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
+    pub fn new(model: &EncoderConfig, reuse_len: Option<usize>, inputs: &BuildContext) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init_settings());
         Self {
-            model: model.pooled_if(false).init(inputs),
+            model: model.with_pooler_if(false).init(inputs),
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
-            query: init.of("query").table(1, model.d_embedding()),
-            remembered: reuse_len.unwrap_or(inputs.shape.context.saturating_sub(MARKS)),
+            query: init.part("query").table(1, model.d_embedding()),
+            remembered: reuse_len.unwrap_or(inputs.shape.context.saturating_sub(SPECIAL_TOKENS)),
             seed: inputs.seed,
         }
     }
@@ -239,64 +242,69 @@ impl PermutedLm {
 
     /// Returns the final states of the queries `[rows, cols, d_model]`, for texts in an order, preceded by the memory
     /// in `state`.
-    pub fn queried(
+    pub fn query_states(
         &self,
         input: EncoderInput,
-        order: &Order,
+        order: &FactorizationOrder,
         pass: &Pass,
         state: Option<&mut ModelState>,
     ) -> Tensor<3> {
         let ([rows, cols], [_, d]) = (input.ids.dims(), self.query.val().dims());
-        let mut seen = input.seen();
+        let mut seen = input.masks_and_positions();
         let of_queries = Visibility {
-            pattern: Some(order.of_queries()),
+            pattern: Some(order.query_stream()),
             ..seen.visible.clone()
         };
-        seen.visible.pattern = Some(order.of_tokens());
+        seen.visible.pattern = Some(order.content_stream());
         let queries = self.query.val().reshape([1, 1, d]).expand([rows, cols, d]);
-        let queries = pass.within("queries", || {
-            self.model.placed(queries, input.clone(), pass)
+        let queries = pass.in_network("queries", || {
+            self.model.embed_token_vectors(queries, input.clone(), pass)
         });
-        let tokens = self.model.embedded(input, pass);
-        let streams = Streams {
-            of_queries: &of_queries,
-            remembered: self.remembered,
+        let tokens = self.model.embed(input, pass);
+        let streams = TwoStreamContext {
+            query_visibility: &of_queries,
+            remembered_tokens: self.remembered,
         };
         self.model
-            .queried([tokens, queries], &seen, &streams, state, pass)
+            .run_query_stream([tokens, queries], &seen, &streams, state, pass)
     }
 
     /// Returns the loss of the scored tokens of texts in an order, preceded by the memory in `state`.
     pub fn loss(
         &self,
         texts: &TextBatch,
-        order: &Order,
+        order: &FactorizationOrder,
         pass: &Pass,
         state: Option<&mut ModelState>,
     ) -> HeadLoss {
         let device = self.device();
         let input = input(texts, GlobalTokens::None, &device);
-        let states = self.queried(input, order, pass, state);
-        let (places, targets) = scored(&texts.targets);
-        let picked = at(states, &places, &device);
+        let states = self.query_states(input, order, pass, state);
+        let (places, targets) = scored_targets(&texts.targets);
+        let picked = gather_at(states, &places, &device);
         let targets = host::vector(&targets, &device);
         self.head.loss(picked, &self.model, targets)
     }
 
     /// Returns the logits over the vocabulary `[n, vocab]` at some positions of texts in an order; positions are
     /// counted through all rows.
-    pub fn scores(&self, texts: &TextBatch, positions: &[i32], order: &Order) -> Tensor<2> {
+    pub fn scores(
+        &self,
+        texts: &TextBatch,
+        positions: &[i32],
+        order: &FactorizationOrder,
+    ) -> Tensor<2> {
         let device = self.device();
         let input = input(texts, GlobalTokens::None, &device);
-        let states = self.queried(input, order, &Pass::evaluation(), None);
+        let states = self.query_states(input, order, &Pass::evaluation(), None);
         self.head
-            .forward(at(states, positions, &device), &self.model)
+            .forward(gather_at(states, positions, &device), &self.model)
     }
 
     /// Returns the logits over the vocabulary `[n, vocab]` at some positions, each predicted from the tokens outside
     /// these positions only.
     pub fn scores_at(&self, texts: &TextBatch, positions: &[i32]) -> Tensor<2> {
-        let order = Order::of_places(texts.inputs.len(), texts.cols, positions);
+        let order = FactorizationOrder::from_positions(texts.inputs.len(), texts.cols, positions);
         self.scores(texts, positions, &order)
     }
 }
@@ -304,9 +312,9 @@ impl PermutedLm {
 impl Task for PermutedLm {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
-        let loss = self.loss(texts, &Order::drawn(texts, pass), pass, state);
-        let (_, targets) = scored(&texts.targets);
-        let accuracy = host::right(&loss, &targets);
+        let loss = self.loss(texts, &FactorizationOrder::draw(texts, pass), pass, state);
+        let (_, targets) = scored_targets(&texts.targets);
+        let accuracy = host::count_right(&loss, &targets);
         Scored::new(loss.sum, batch.tokens as u64).with_count(PLM_ACCURACY, accuracy)
     }
 
@@ -316,7 +324,7 @@ impl Task for PermutedLm {
 
     fn empty_state(&self) -> Option<ModelState> {
         let state = self.model.stack.empty_state(StateUse::Segments);
-        state.is_kept().then_some(state)
+        state.has_state().then_some(state)
     }
 
     fn networks(&self) -> Networks<'_> {

@@ -4,18 +4,18 @@
 use super::facts::TaskFacts;
 use super::{CausalLm, CausalLmConfig, FrozenRun, TaskConfig};
 use crate::faults::TableFaults;
-use crate::model::{AnyLanguageModel, ModelConfig, ModelInputs};
+use crate::model::{AnyLanguageModel, BuildContext, ModelConfig};
 use std::path::Path;
 
 /// Builds the network as a plain language-model task; `None` if the model is not a language model.
-pub(super) fn init(model: &ModelConfig, inputs: &ModelInputs) -> Option<CausalLm> {
+pub(super) fn init(model: &ModelConfig, inputs: &BuildContext) -> Option<CausalLm> {
     let network = AnyLanguageModel::new(model, inputs)?;
     let plain = CausalLmConfig::default();
     Some(CausalLm::new(network, &plain, inputs.seed, false))
 }
 
 /// Returns the task as which other programs know a policy.
-pub(super) fn elsewhere() -> Option<TaskConfig> {
+pub(super) fn published_as() -> Option<TaskConfig> {
     Some(TaskConfig::CausalLm(CausalLmConfig::default()))
 }
 
@@ -26,18 +26,18 @@ pub(super) fn command(run: &str, prompt: Option<&str>) -> Option<String> {
 
 /// The keys of a task that name its reference.
 #[derive(Clone, Copy)]
-pub(super) struct Reference<'a> {
+pub(super) struct ReferenceKeys<'a> {
     /// Value of the key `reference`.
     pub path: Option<&'a Path>,
     /// Value of the key `reference_checkpoint`.
     pub checkpoint: Option<&'a str>,
 }
 
-impl<'a> Reference<'a> {
+impl<'a> ReferenceKeys<'a> {
     /// Returns the run that the keys name.
     pub(super) fn run(self, in_evaluations: bool) -> FrozenRun<'a> {
         FrozenRun {
-            called: "reference",
+            role: "reference",
             key: "task.reference",
             checkpoint_key: "task.reference_checkpoint",
             path: self.path,

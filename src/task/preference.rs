@@ -30,10 +30,10 @@ use crate::data::batch::Batch;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::kernel;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
 use burn::tensor::{FloatDType, Tensor};
-pub use config::{KIND, MEASURES, PreferenceConfig, PreferenceLoss};
+pub use config::{KIND, METRIC_KEYS, PreferenceConfig, PreferenceLoss};
 use pairs::Pairs;
 
 /// Share of pairs whose better text has the larger reward.
@@ -96,7 +96,7 @@ impl Preference {
     }
 
     /// Computes the losses of a batch of pairs, and their rewards; `None` if the reference has no language model.
-    fn preferred(
+    fn score_pairs(
         &self,
         reference: &AnyTask,
         pairs: &Pairs,
@@ -105,7 +105,7 @@ impl Preference {
     ) -> Option<Scored> {
         let texts = host::texts(batch);
         let reference = reference.networks().language_model?;
-        let tells = self.exact_match && !pass.trains();
+        let tells = self.exact_match && !pass.is_training();
         let network = self.policy.model.network();
         let ours = pairs.read(network, texts, tells, pass);
         let theirs = pairs.read(reference, texts, false, &Pass::evaluation());
@@ -128,7 +128,7 @@ impl Preference {
             scored = scored.with_count(metric, Count { sum, of });
         }
         Some(match ours.scores {
-            Some(scores) => scored.with_metric(EXACT_MATCH, pairs.exact(scores)),
+            Some(scores) => scored.with_metric(EXACT_MATCH, pairs.count_exact(scores)),
             None => scored,
         })
     }
@@ -151,7 +151,7 @@ impl Task for Preference {
     fn score(&self, batch: &Batch, pass: &Pass, state: Option<&mut ModelState>) -> Scored {
         let pairs = Pairs::of(host::texts(batch), batch.rows);
         let scored = match (self.reference.as_deref(), &pairs) {
-            (Some(reference), Some(pairs)) => self.preferred(reference, pairs, batch, pass),
+            (Some(reference), Some(pairs)) => self.score_pairs(reference, pairs, batch, pass),
             (None, _) | (_, None) => None,
         };
         scored.unwrap_or_else(|| self.policy.score(batch, pass, state))
@@ -161,7 +161,7 @@ impl Task for Preference {
         self.policy.seed()
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         self.policy.sample(batch)
     }
 

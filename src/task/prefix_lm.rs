@@ -4,15 +4,15 @@
 //! The tokens that end the source and begin the target stand between the two. With `bidirectional_source` every
 //! position attends to the whole source; otherwise attention is causal.
 
-use super::distillation::Distils;
+use super::distillation::Distillable;
 use super::{Networks, Scored, Task, TextToText, TranslationConfig, host};
 use crate::data::batch::{Batch, PairBatch};
 use crate::data::{NOT_SCORED, Shape};
 use crate::kernel::{self, HeadLoss};
 use crate::model::decoder::DecoderInput;
-use crate::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use crate::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -28,7 +28,7 @@ pub struct PrefixLm {
 }
 
 /// Rows in which source and target are joined.
-struct Joined {
+struct JoinedRows {
     inputs: Vec<i32>,
     targets: Vec<i32>,
     /// Number of tokens of each row; the rest is padding.
@@ -38,18 +38,18 @@ struct Joined {
 
 impl PrefixLm {
     /// Builds a decoder of this config with room for the longest source and the longest target in one row.
-    pub fn new(model: &DecoderConfig, config: &TranslationConfig, inputs: &ModelInputs) -> Self {
+    pub fn new(model: &DecoderConfig, config: &TranslationConfig, inputs: &BuildContext) -> Self {
         let shape = Shape {
             context: 2 * inputs.shape.context,
             ..inputs.shape.clone()
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             ..*inputs
         };
         Self {
             model: match config.bidirectional_source {
-                true => model.init_of_prefixes(&inputs),
+                true => model.init_prefix_lm(&inputs),
                 false => model.init(&inputs),
             },
             seed: inputs.seed,
@@ -65,7 +65,7 @@ impl PrefixLm {
 
     /// Returns the logits `[rows, target, vocab]` at every position of the targets.
     pub(super) fn logits(&self, pairs: &PairBatch, pass: &Pass) -> Tensor<3> {
-        let (written, _) = self.of_targets(pairs, pass);
+        let (written, _) = self.target_states(pairs, pass);
         self.model.vocabulary_head().logits(written)
     }
 
@@ -75,8 +75,8 @@ impl PrefixLm {
     }
 
     /// Returns the hidden states `[rows, target, d_model]` at every position of the targets, and their device.
-    pub(super) fn of_targets(&self, pairs: &PairBatch, pass: &Pass) -> (Tensor<3>, Device) {
-        let (joined, device) = (joined(pairs), self.device());
+    pub(super) fn target_states(&self, pairs: &PairBatch, pass: &Pass) -> (Tensor<3>, Device) {
+        let (joined, device) = (join_rows(pairs), self.device());
         let hidden = self.hidden(pairs, &joined, &device, pass);
         let [rows, cols, d] = hidden.dims();
         let starts = pairs.source_lengths.iter().enumerate();
@@ -89,19 +89,28 @@ impl PrefixLm {
         (written, device)
     }
 
-    fn loss(&self, pairs: &PairBatch, joined: &Joined, device: &Device, pass: &Pass) -> HeadLoss {
+    fn loss(
+        &self,
+        pairs: &PairBatch,
+        joined: &JoinedRows,
+        device: &Device,
+        pass: &Pass,
+    ) -> HeadLoss {
         let hidden = self.hidden(pairs, joined, device, pass);
         let targets = host::vector(&joined.targets, device);
-        self.model
-            .vocabulary_head()
-            .loss(hidden, targets, self.smoothing(pass), !pass.trains())
+        self.model.vocabulary_head().loss(
+            hidden,
+            targets,
+            self.smoothing(pass),
+            !pass.is_training(),
+        )
     }
 
     /// Returns the hidden states of the joined rows, `[rows, cols, d_model]`.
     fn hidden(
         &self,
         pairs: &PairBatch,
-        joined: &Joined,
+        joined: &JoinedRows,
         device: &Device,
         pass: &Pass,
     ) -> Tensor<3> {
@@ -120,10 +129,10 @@ impl PrefixLm {
 
 /// Joins the source and target of each row and pads on the right, to the length of the step's longest source plus its
 /// longest target, so that dropout removes the same elements however the step is cut into micro-batches.
-fn joined(pairs: &PairBatch) -> Joined {
+fn join_rows(pairs: &PairBatch) -> JoinedRows {
     let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
     let cols = pairs.source_cols + pairs.target_cols;
-    let mut joined = Joined {
+    let mut joined = JoinedRows {
         inputs: Vec::new(),
         targets: Vec::new(),
         lengths: lengths
@@ -156,23 +165,23 @@ fn joined(pairs: &PairBatch) -> Joined {
 impl Task for PrefixLm {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let (pairs, device) = (host::pairs(batch), self.device());
-        let joined = joined(pairs);
+        let joined = join_rows(pairs);
         let loss = self.loss(pairs, &joined, &device, pass);
-        host::written(loss, &joined.targets, batch, pass)
+        host::score_written(loss, &joined.targets, batch, pass)
     }
 
     fn seed(&self) -> u64 {
         self.seed
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         Some(self)
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         let pairs = host::pairs(batch);
         let lengths = pairs.source_lengths.iter().zip(&pairs.target_lengths);
-        host::longest(lengths.map(|(source, target)| source + target))
+        host::longest_row(lengths.map(|(source, target)| source + target))
     }
 
     fn networks(&self) -> Networks<'_> {

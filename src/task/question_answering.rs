@@ -5,25 +5,25 @@
 //! in XLNet's format, where `[CLS]` stands last). The predicted answer is the span i ≤ j of the context with the
 //! highest S·h_i + E·h_j; the score of no answer is that sum at the target of windows without an answer (section 4.3).
 
-use super::facts::{Marks, TaskFacts};
-use super::infer::Infers;
-use super::measures::Measures;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
-use crate::data::batch::{Batch, QuestionAnswer, TextBatch, Window};
+use crate::data::batch::{Batch, ContextWindow, QuestionAnswer, TextBatch};
 use crate::data::{DataSet, ExampleForm};
 use crate::error::Result;
-use crate::evaluate::answers::{Answers, Found};
+use crate::evaluate::answers::{Answers, SpanPrediction};
 use crate::evaluate::metric::{EXACT_MATCH, F1, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::model::encoder::EncoderInput;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, FloatDType, Tensor, TensorData};
@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluation losses depend on no key of this task.
-pub const MEASURES: Measures = Measures::of(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_kind(KIND.kind);
 
 /// Settings of question answering.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -71,21 +71,21 @@ impl TaskFacts for QuestionAnsweringConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Questions
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::Spans)
+        Demand::plain(Use::Spans)
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
         at.probability("dropout", self.dropout);
-        at.count("longest_answer", self.longest_answer, LONGEST);
+        at.count("longest_answer", self.longest_answer, MAX_ANSWER_TOKENS);
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -101,10 +101,10 @@ impl TaskFacts for QuestionAnsweringConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (model, init) = (model.restricted_to(&self.demand()), model.init_settings());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network.map(|network| {
             AnyTask::QuestionAnswering(QuestionAnswering::new(network, d, &init, self, inputs))
@@ -113,12 +113,12 @@ impl TaskFacts for QuestionAnsweringConfig {
 }
 
 /// Upper bound of the key `longest_answer`.
-const LONGEST: usize = 1 << 20;
+const MAX_ANSWER_TOKENS: usize = 1 << 20;
 
 /// Roles of the parameters of [`QuestionAnswering`].
 pub const ROLES: Roles = Roles::new(
     "QuestionAnswering",
-    &[("head", Declares::Stands(Place::Head))],
+    &[("head", Declaration::Place(Place::Head))],
 );
 
 /// A text network that scores each token as the first and as the last token of the answer.
@@ -150,7 +150,7 @@ impl Span {
     /// Combines the best spans of two windows of a context: the span with the higher score (`self` if equal), with the
     /// lower of the two scores of no answer.
     #[must_use]
-    pub fn or(self, next: Self) -> Self {
+    pub fn better_of(self, next: Self) -> Self {
         let none = self.none.min(next.none);
         let best = if next.score > self.score { next } else { self };
         Self { none, ..best }
@@ -162,9 +162,9 @@ impl QuestionAnswering {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &Initial,
+        init: &InitSettings,
         config: &QuestionAnsweringConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         Self {
@@ -182,7 +182,7 @@ impl QuestionAnswering {
     pub(super) fn scores(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         let lengths = input.lengths.clone();
         let hidden = self.model.forward(input, pass);
-        let hidden = self.model.for_tokens(hidden);
+        let hidden = self.model.token_features(hidden);
         let hidden = pass.dropout(hidden, "asked", self.dropout);
         let scores = self.head.forward(hidden);
         let ([rows, cols, _], device) = (scores.dims(), scores.device());
@@ -191,7 +191,7 @@ impl QuestionAnswering {
             return scores;
         };
         let below = lengths.iter().flat_map(|length| {
-            let row = (0..cols).map(move |col| if col < *length { 0.0 } else { FILLING });
+            let row = (0..cols).map(move |col| if col < *length { 0.0 } else { PADDING_SCORE });
             row.clone().chain(row)
         });
         let below = TensorData::new(below.collect::<Vec<f32>>(), [2 * rows, cols]);
@@ -200,24 +200,24 @@ impl QuestionAnswering {
     }
 
     /// Finds the best span of each row.
-    pub fn spans(&self, texts: &TextBatch, windows: &[&Window], pass: &Pass) -> Vec<Span> {
+    pub fn spans(&self, texts: &TextBatch, windows: &[&ContextWindow], pass: &Pass) -> Vec<Span> {
         let input = masked_lm::input(texts, self.globals, &self.device());
         self.best(self.scores(input, pass), windows)
     }
 
-    fn best(&self, scores: Tensor<2>, windows: &[&Window]) -> Vec<Span> {
+    fn best(&self, scores: Tensor<2>, windows: &[&ContextWindow]) -> Vec<Span> {
         let cols = scores.dims()[1];
         let scores = kernel::read(kernel::untracked(scores)).convert::<f32>();
         let scores: Vec<f32> = scores.iter().collect();
         let rows = scores.chunks(2 * cols.max(1)).zip(windows);
         rows.map(|(row, window)| {
             let (first, last) = row.split_at(cols);
-            let within = window.first..window.first + window.places.len();
+            let within = window.first..window.first + window.byte_ranges.len();
             let ([from, to], score) = best(&first[within.clone()], &last[within], self.longest);
             Span {
                 score,
-                none: first[window.none] + last[window.none],
-                bytes: trimmed(window, [from, to]),
+                none: first[window.no_answer_position] + last[window.no_answer_position],
+                bytes: trim_span(window, [from, to]),
             }
         })
         .collect()
@@ -231,15 +231,15 @@ impl QuestionAnswering {
 
 /// Returns the bytes of a span of tokens, without whitespace at its ends: in some vocabularies tokens begin with a
 /// blank.
-fn trimmed(window: &Window, [first, last]: [usize; 2]) -> [usize; 2] {
-    let (from, to) = (window.places[first][0], window.places[last][1]);
+fn trim_span(window: &ContextWindow, [first, last]: [usize; 2]) -> [usize; 2] {
+    let (from, to) = (window.byte_ranges[first][0], window.byte_ranges[last][1]);
     let text = window.context.get(from..to).unwrap_or_default();
     let from = from + text.len() - text.trim_start().len();
     [from, from + text.trim().len()]
 }
 
 /// Added to the scores of padding, so that its probability is 0.
-const FILLING: f32 = -1e9;
+const PADDING_SCORE: f32 = -1e9;
 
 /// Finds the span of at most `longest` tokens with the highest score, and its score; the first one if several are
 /// equal.
@@ -268,11 +268,12 @@ impl Task for QuestionAnswering {
         let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
         let input = masked_lm::input(texts, self.globals, &self.device());
         let scores = self.scores(input, pass);
-        let predictions = (!pass.trains()).then(|| {
-            let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+        let predictions = (!pass.is_training()).then(|| {
+            let windows: Vec<&ContextWindow> =
+                asked.iter().map(|asked| asked.window.as_ref()).collect();
             let mut all = Answers::default();
             for (span, window) in self.best(scores.clone(), &windows).iter().zip(&windows) {
-                let found = Found {
+                let found = SpanPrediction {
                     score: span.score,
                     none: span.none,
                     text: &window.context[span.bytes[0]..span.bytes[1]],
@@ -280,7 +281,7 @@ impl Task for QuestionAnswering {
                 all.add(
                     window.question,
                     found,
-                    &window.right,
+                    &window.accepted_answers,
                     window.may_have_no_answer,
                 );
             }
@@ -300,7 +301,7 @@ impl Task for QuestionAnswering {
     fn networks(&self) -> Networks<'_> {
         Networks {
             answerer: Some(self),
-            infers: Some(self as &dyn Infers),
+            infers: Some(self as &dyn InferenceTask),
             ..Networks::default()
         }
     }

@@ -4,26 +4,26 @@
 //! A head maps the pooled vector of a text, as in `text_classification`, to one number, and the loss is the squared
 //! error. Numbers are those of the data, neither shifted nor scaled.
 
-use super::facts::{Marks, TaskFacts};
-use super::infer::Infers;
-use super::measures::Measures;
-use super::whole_text::{Pooling, Reading};
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
+use super::whole_text::{Pooling, TextReading};
 use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
-use crate::evaluate::correlation::Numbers;
+use crate::evaluate::correlation::NumberPairs;
 use crate::evaluate::metric::{Metric, PEARSON, SPEARMAN};
 use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::model::encoder::EncoderInput;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{DType, Device, FloatDType, Tensor, TensorData};
@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluation losses depend on no key of this task.
-pub const MEASURES: Measures = Measures::of(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_kind(KIND.kind);
 
 /// Settings of regression.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -67,19 +67,19 @@ impl TaskFacts for RegressionConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Numbered
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: Pooling::demand(self.pooling),
-            ..Demand::of(Use::TextRegression)
+            pooled_text: Pooling::demand(self.pooling),
+            ..Demand::plain(Use::TextRegression)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -95,7 +95,7 @@ impl TaskFacts for RegressionConfig {
         if self.towers {
             towers::products(model, &demand, shape, 1)
         } else {
-            model.under(&demand).products(&demand, shape)
+            model.restricted_to(&demand).products(&demand, shape)
         }
     }
 
@@ -110,10 +110,10 @@ impl TaskFacts for RegressionConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (model, init) = (model.restricted_to(&self.demand()), model.init_settings());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network
             .map(|network| AnyTask::Regression(Regression::new(network, d, &init, self, inputs))))
@@ -121,7 +121,7 @@ impl TaskFacts for RegressionConfig {
 }
 
 /// Roles of the parameters of [`Regression`].
-pub const ROLES: Roles = Roles::new("Regression", &[("head", Declares::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new("Regression", &[("head", Declaration::Place(Place::Head))]);
 
 /// A text network that predicts one number for each text.
 #[derive(Module, Debug)]
@@ -132,7 +132,7 @@ pub struct Regression {
     pub head: Linear,
     seed: u64,
     #[module(skip)]
-    pub(super) reading: Reading,
+    pub(super) reading: TextReading,
 }
 
 impl Regression {
@@ -141,12 +141,12 @@ impl Regression {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &Initial,
+        init: &InitSettings,
         config: &RegressionConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
-        let reading = Reading {
+        let reading = TextReading {
             towers: config.towers,
             pooling: config.pooling,
             globals: config.global_tokens.unwrap_or_default(),
@@ -169,7 +169,7 @@ impl Regression {
     /// Returns the predicted number of each row, `[rows, 1]`.
     pub fn numbers(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors(&self.model, texts, device, pass);
-        heads::classes(&self.head, vectors)
+        heads::class_scores(&self.head, vectors)
     }
 
     /// Returns the predicted numbers for an input of single texts, and the hidden states `[rows, cols, d_model]`.
@@ -179,12 +179,12 @@ impl Regression {
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
         let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
-        (heads::classes(&self.head, vectors), hidden)
+        (heads::class_scores(&self.head, vectors), hidden)
     }
 
     /// Returns the pooling of a text to one vector.
-    pub fn stands(&self) -> Pooling {
-        self.reading.stands(&self.model)
+    pub fn pooling(&self) -> Pooling {
+        self.reading.pooling(&self.model)
     }
 
     /// Returns the device of the parameters.
@@ -194,7 +194,7 @@ impl Regression {
 }
 
 /// Returns the sum of the squared errors of predictions `[rows, 1]`, `[1]`; in at least 32 bits.
-pub(super) fn squares(numbers: Tensor<2>, truth: &[f32]) -> Tensor<1> {
+pub(super) fn squared_errors(numbers: Tensor<2>, truth: &[f32]) -> Tensor<1> {
     let numbers = match numbers.dtype() {
         DType::F16 | DType::BF16 => numbers.cast(FloatDType::F32),
         _ => numbers,
@@ -211,9 +211,9 @@ impl Task for Regression {
         let texts = host::texts(batch);
         let truth = texts.numbers.as_deref().unwrap_or_default();
         let numbers = self.numbers(texts, &self.device(), pass);
-        let predictions = (!pass.trains()).then(|| {
+        let predictions = (!pass.is_training()).then(|| {
             let predicted = kernel::read(kernel::untracked(numbers.clone()));
-            let mut all = Numbers::default();
+            let mut all = NumberPairs::default();
             for (predicted, truth) in predicted.iter::<f32>().zip(truth) {
                 all.add(*truth, predicted);
             }
@@ -221,7 +221,7 @@ impl Task for Regression {
         });
         Scored {
             predictions,
-            ..Scored::new(squares(numbers, truth), batch.tokens as u64)
+            ..Scored::new(squared_errors(numbers, truth), batch.tokens as u64)
         }
     }
 
@@ -233,7 +233,7 @@ impl Task for Regression {
         Networks {
             text_regression: Some(self),
             // Arrays of whole rows do not tell where a second text begins.
-            infers: (!self.reading.towers).then_some(self as &dyn Infers),
+            infers: (!self.reading.towers).then_some(self as &dyn InferenceTask),
             reads: Some(self),
             ..Networks::default()
         }

@@ -16,16 +16,16 @@ pub use network::{DiscriminatorHead, ReplacedToken};
 use super::AnyTask;
 use super::facts::TaskFacts;
 use super::masked_lm::MLM_ACCURACY;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use crate::data::masked::masking::{MaskingConfig, Pairs};
 use crate::data::{DataSet, ExampleForm, Shape, View, masked::masking::MaskedView};
 use crate::error::Result;
 use crate::evaluate::metric::{F1, MCC, Metric};
 use crate::faults::TableFaults;
 use crate::model::generator::{GeneratorShape, TableSharing};
-use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, Demand, ModelConfig};
 use crate::nn::Kind;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::one_table;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -39,19 +39,19 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[
         ("mlm_loss", &["masking"]),
         ("mlm_accuracy", &["masking"]),
-        ("rtd_loss", SAMPLED),
-        ("rtd_accuracy", SAMPLED),
-        ("replaced", SAMPLED),
+        ("rtd_loss", REPLACEMENT_KEYS),
+        ("rtd_accuracy", REPLACEMENT_KEYS),
+        ("replaced", REPLACEMENT_KEYS),
     ],
-    ..Measures::of_tokens(KIND.kind).by(&["weight", "temperature", "masking"])
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(&["weight", "temperature", "masking"])
 };
 
 /// Keys that define which tokens are replaced.
-const SAMPLED: &[&str] = &["temperature", "masking"];
+const REPLACEMENT_KEYS: &[&str] = &["temperature", "masking"];
 
 pub(super) const MLM_LOSS: Metric = Metric::lower("mlm_loss");
 pub(super) const RTD_LOSS: Metric = Metric::lower("rtd_loss");
@@ -120,7 +120,7 @@ impl GeneratorConfig {
 
 impl Default for ReplacedTokenConfig {
     fn default() -> Self {
-        let Shares { masked, random } = Shares::default();
+        let MaskingDefaults { masked, random } = MaskingDefaults::default();
         Self {
             masking: MaskingConfig {
                 masked,
@@ -138,12 +138,12 @@ impl Default for ReplacedTokenConfig {
 /// The masking keys whose defaults differ here.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
-struct Shares {
+struct MaskingDefaults {
     masked: f64,
     random: f64,
 }
 
-impl Default for Shares {
+impl Default for MaskingDefaults {
     fn default() -> Self {
         Self {
             masked: 1.0,
@@ -155,7 +155,7 @@ impl Default for Shares {
 /// Deserialises masking with the defaults of [`Shares`].
 fn hidden<'de, D: Deserializer<'de>>(d: D) -> Result<MaskingConfig, D::Error> {
     let own = one_table::fields(|probe| MaskingConfig::deserialize(probe).map(drop));
-    let (own, Shares { masked, random }) = one_table::read::<D, Shares>(d, own)?;
+    let (own, MaskingDefaults { masked, random }) = one_table::read::<D, MaskingDefaults>(d, own)?;
     Ok(MaskingConfig {
         masked,
         random,
@@ -177,7 +177,7 @@ impl ReplacedTokenConfig {
 }
 
 /// Paths of the discriminator's embedding table Δ and of the generator's table E, which is added to Δ.
-const SUMS: &[(&str, &str)] = &[(
+const SUMMED_TABLES: &[(&str, &str)] = &[(
     "model.embedding.weight",
     "generator.network.embedding.weight",
 )];
@@ -187,7 +187,7 @@ impl TaskFacts for ReplacedTokenConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -195,7 +195,7 @@ impl TaskFacts for ReplacedTokenConfig {
         View::Masked(MaskedView {
             masking: self.masking.clone(),
             pairs: Pairs::None,
-            behind: false,
+            class_token_last: false,
         })
     }
 
@@ -205,12 +205,12 @@ impl TaskFacts for ReplacedTokenConfig {
     }
 
     fn companion_model(&self, model: &ModelConfig) -> Option<ModelConfig> {
-        self.generator()?.beside(model)
+        self.generator()?.network_config(model)
     }
 
     fn summed_parameters(&self) -> &'static [(&'static str, &'static str)] {
         match (self.embeddings, self.generator()) {
-            (TableSharing::Disentangled, Some(_)) => SUMS,
+            (TableSharing::Disentangled, Some(_)) => SUMMED_TABLES,
             _ => &[],
         }
     }
@@ -225,7 +225,7 @@ impl TaskFacts for ReplacedTokenConfig {
     /// over the vocabulary.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
-        let network = model.under(&demand).products(&demand, shape);
+        let network = model.restricted_to(&demand).products(&demand, shape);
         let (tokens, d) = (shape.context as f64, model.d_output() as f64);
         let head = tokens * (d * d + d);
         let generator = model.masked_lm_encoder().zip(self.generator());
@@ -240,7 +240,7 @@ impl TaskFacts for ReplacedTokenConfig {
         let GeneratorConfig { size, n_layers } = self.generator;
         at.positive("temperature", self.temperature);
         at.positive("weight", self.weight);
-        at.within("generator", |at| {
+        at.nested("generator", |at| {
             if !(0.0..=1.0).contains(&size) {
                 let rule = format!("size = {size:?} must be above 0 and at most 1");
                 at.fault(&["size"], rule);
@@ -269,7 +269,7 @@ impl TaskFacts for ReplacedTokenConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         let network = model.masked_lm_encoder();
@@ -278,13 +278,16 @@ impl TaskFacts for ReplacedTokenConfig {
 }
 
 /// Roles of the parameters of [`ReplacedToken`].
-pub const ROLES: Roles = Roles::new("ReplacedToken", &[("head", Declares::Stands(Place::Head))]);
+pub const ROLES: Roles = Roles::new(
+    "ReplacedToken",
+    &[("head", Declaration::Place(Place::Head))],
+);
 
 /// Roles of the parameters of [`DiscriminatorHead`].
 pub const HEAD_ROLES: Roles = Roles::new(
     "DiscriminatorHead",
     &[
-        ("dense", Declares::Stands(Place::Head)),
-        ("product", Declares::Stands(Place::Head)),
+        ("dense", Declaration::Place(Place::Head)),
+        ("product", Declaration::Place(Place::Head)),
     ],
 );

@@ -18,9 +18,9 @@
 //! Both texts of a pair are in one row as segments 0 and 1. They are read separately, each with its own random draws.
 //! The task adds no path: weights have those of `regression`.
 
-use super::facts::{Marks, TaskFacts};
-use super::infer::Infers;
-use super::measures::Measures;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
 use super::preference::{REWARD_ACCURACY, REWARD_MARGIN, losses};
 use super::scored::Count;
 use super::whole_text::Pooling;
@@ -34,7 +34,7 @@ use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
 use crate::kernel;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::stack::state::ModelState;
@@ -53,7 +53,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluations subtract the data's margins, as training does.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["data.margin"]);
+pub const METRIC_KEYS: MetricKeys =
+    MetricKeys::for_kind(KIND.kind).with_loss_keys(&["data.margin"]);
 
 /// Mean reward of the better texts.
 const REWARD_CHOSEN: Metric = Metric::higher("reward_chosen");
@@ -102,7 +103,7 @@ impl RewardConfig {
     }
 
     /// Uses a regression's numbers as rewards; `None` if the regression reads two texts separately.
-    pub fn of_numbers(numbers: &RegressionConfig) -> Option<Self> {
+    pub fn from_regression(numbers: &RegressionConfig) -> Option<Self> {
         (!numbers.towers).then(|| Self {
             center_rewards_coefficient: None,
             dropout: numbers.dropout,
@@ -118,7 +119,7 @@ impl TaskFacts for RewardConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Preferences
     }
 
@@ -130,8 +131,8 @@ impl TaskFacts for RewardConfig {
         self.scorer().demand()
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn published_as(&self) -> Option<TaskConfig> {
@@ -151,7 +152,7 @@ impl TaskFacts for RewardConfig {
     /// Returns the multiplications for two texts, each as long as the context.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let demand = self.demand();
-        2.0 * model.under(&demand).products(&demand, shape)
+        2.0 * model.restricted_to(&demand).products(&demand, shape)
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -174,7 +175,7 @@ impl TaskFacts for RewardConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         let scorer = self.scorer().init(model, inputs, exact)?;
@@ -210,18 +211,18 @@ impl Reward {
     pub fn rewards(&self, texts: &TextBatch, pass: &Pass) -> Tensor<1> {
         let numbers = self.scorer.numbers(texts, &self.scorer.device(), pass);
         let [rows, _] = numbers.dims();
-        kernel::full(numbers.reshape([rows]))
+        kernel::to_f32(numbers.reshape([rows]))
     }
 
     /// Returns the rewards of the better and the worse texts of pairs, `[rows]` each.
-    pub fn both(&self, texts: &TextBatch, pass: &Pass) -> [Tensor<1>; 2] {
-        let halves = towers::apart(texts);
+    pub fn pair_rewards(&self, texts: &TextBatch, pass: &Pass) -> [Tensor<1>; 2] {
+        let halves = towers::split_unchanged(texts);
         let all = halves.iter().map(TextBatch::tokens).sum();
         let [better, worse] = halves.each_ref();
         [
             pass.with_token_share(better.tokens(), all, || self.rewards(better, pass)),
             pass.with_token_share(worse.tokens(), all, || {
-                pass.within("second", || self.rewards(worse, pass))
+                pass.in_network("second", || self.rewards(worse, pass))
             }),
         ]
     }
@@ -247,7 +248,7 @@ fn margins(texts: &TextBatch, beside: &Tensor<1>) -> Option<Tensor<1>> {
 impl Task for Reward {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
-        let [better, worse] = self.both(texts, pass);
+        let [better, worse] = self.pair_rewards(texts, pass);
         let differences = better.clone() - worse.clone();
         let beyond = match margins(texts, &differences) {
             Some(margins) => differences.clone() - margins,
@@ -286,7 +287,7 @@ impl Task for Reward {
     fn networks(&self) -> Networks<'_> {
         Networks {
             reward: Some(self),
-            infers: Some(self as &dyn Infers),
+            infers: Some(self as &dyn InferenceTask),
             reads: Some(self),
             ..Networks::default()
         }

@@ -4,13 +4,13 @@
 //! the number of values added in the whole step. A micro-batch divides its own sum by the W_t of the step, so that
 //! gradients added over micro-batches equal those of one big batch, however the values are distributed.
 
-use super::output::{Kept, StepOutput, Sum};
-use super::unread::{DeviceSums, LOSS};
+use super::device_sums::{DeviceSums, LOSS};
+use super::output::{KeptVectors, StepOutput, Sum};
 use crate::data::batch::Batch;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::predictions::Predictions;
 use crate::kernel::{self, replay};
-use crate::nn::pass::AddedLoss;
+use crate::nn::pass::AuxiliaryLoss;
 use burn::tensor::{FloatDType, Tensor, TensorData};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,7 +76,7 @@ impl Term {
 }
 
 /// Returns the factor from the sum over a step's scored values to their mean, `[1]`.
-pub(super) fn factor(batch: &Batch) -> TensorData {
+pub(super) fn mean_factor(batch: &Batch) -> TensorData {
     TensorData::from([1.0 / batch.step_scored.max(1) as f32])
 }
 
@@ -84,8 +84,8 @@ pub(super) fn factor(batch: &Batch) -> TensorData {
 /// is read there as well: batches of equal size may differ in it, and yet be replays of one step.
 fn mean(term: &Term, batch: &Batch) -> Tensor<1> {
     let sum = term.sum.clone();
-    if batch.unread && term.over == Divisor::Scored {
-        let factor = replay::floats(factor(batch), &sum.device());
+    if batch.keeps_sums_on_device && term.over == Divisor::Scored {
+        let factor = replay::floats(mean_factor(batch), &sum.device());
         let format = FloatDType::from(sum.dtype());
         return sum * factor.cast(format);
     }
@@ -125,7 +125,7 @@ pub struct Scored {
     /// In an evaluation, the predictions for metrics that are not means.
     pub predictions: Option<Predictions>,
     /// Vectors that the task takes in once the step is taken.
-    pub kept: Option<Kept>,
+    pub kept: Option<KeptVectors>,
 }
 
 impl Scored {
@@ -184,9 +184,9 @@ impl Scored {
     ///
     /// The mean of a loss that a layer added is multiplied by the micro-batch's share of the step's tokens. All are
     /// added in single precision.
-    pub(super) fn training_loss(&self, batch: &Batch, added: &[AddedLoss]) -> Tensor<1> {
+    pub(super) fn training_loss(&self, batch: &Batch, added: &[AuxiliaryLoss]) -> Tensor<1> {
         let share = |term: &Term| {
-            let mean = kernel::full(mean(term, batch));
+            let mean = kernel::to_f32(mean(term, batch));
             // The usual factor needs no operation.
             match term.coefficient == 1.0 {
                 true => mean,
@@ -198,13 +198,13 @@ impl Scored {
         let of_step = batch.tokens as f64 / batch.step_tokens.max(1) as f64;
         let counted = added.iter().filter(|loss| loss.coefficient != 0.0);
         counted.fold(loss, |loss, added| {
-            loss + kernel::full(added.mean.clone()) * (added.coefficient * of_step)
+            loss + kernel::to_f32(added.mean.clone()) * (added.coefficient * of_step)
         })
     }
 
     /// Returns the numbers to report; they stay on the device if the batch asks for it. Added losses of several layers
     /// with the same name are averaged.
-    pub(super) fn output(self, batch: &Batch, added: Vec<AddedLoss>) -> StepOutput {
+    pub(super) fn output(self, batch: &Batch, added: Vec<AuxiliaryLoss>) -> StepOutput {
         let tokens = batch.tokens as f64;
         let weight = |term: &Term| Sum::new(0.0, term.over.of_batch(batch));
         let mut unread = DeviceSums::default();
@@ -237,7 +237,7 @@ impl Scored {
             unread,
             ..StepOutput::default()
         };
-        match batch.unread {
+        match batch.keeps_sums_on_device {
             true => output,
             false => output.read(),
         }

@@ -16,24 +16,24 @@
 mod losses;
 mod network;
 
-pub use losses::{Compared, Scores, compared};
+pub use losses::{ComparisonResult, Scores, compare_scores};
 pub use network::SelfDistillation;
 
 use super::AnyTask;
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use crate::data::batch::Views;
 use crate::data::images::ViewsConfig;
 use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::neighbours::KNN_ACCURACY;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::projection_head::{self, ProjectionHeadShape};
 use crate::model::vision::LocalViews;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
-use crate::nn::role::{Declares, Roles, STATE, Side};
+use crate::nn::role::{Declaration, Roles, STATE, StackSide};
 use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,15 +48,15 @@ pub const KIND: Kind = Kind {
 };
 
 /// Temperatures, the number of unnamed classes and the views define the loss.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[
-        (USAGE_ENTROPY.name, DEFINING),
-        (TARGET_ENTROPY.name, DEFINING),
+        (USAGE_ENTROPY.name, LOSS_KEYS),
+        (TARGET_ENTROPY.name, LOSS_KEYS),
     ],
-    ..Measures::of(KIND.kind).by(DEFINING)
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(LOSS_KEYS)
 };
 
-const DEFINING: &[&str] = &[
+const LOSS_KEYS: &[&str] = &[
     "d_out",
     "student_temperature",
     "teacher_temperature",
@@ -80,21 +80,21 @@ pub const METRICS: &[Metric] = &[USAGE_ENTROPY, TARGET_ENTROPY, KNN_ACCURACY];
 pub const CENTRE: &str = "centre";
 
 /// Lowest and highest temperature.
-const COLDEST: f64 = 0.001;
-const HOTTEST: f64 = 1000.0;
+const MIN_TEMPERATURE: f64 = 0.001;
+const MAX_TEMPERATURE: f64 = 1000.0;
 
 /// Settings of self-distillation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SelfDistillationConfig {
     /// Width of both inner layers of the head. Source: Caron et al. 2021, appendix C.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_hidden: usize,
     /// Width of the vector that the head normalises. Source: Caron et al. 2021, appendix C.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_bottleneck: usize,
     /// Number of classes, which have no names. Source: Caron et al. 2021, appendix C.
-    #[schemars(range(min = 2, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 2, max = crate::faults::MAX_WIDTH))]
     pub d_out: usize,
     /// Number of first steps in which the last layer of the head is not trained; in the paper those of the first epoch.
     /// Source: Caron et al. 2021, appendix D.
@@ -108,10 +108,10 @@ pub struct SelfDistillationConfig {
     #[schemars(range(min = 0), extend("exclusiveMaximum" = 1))]
     pub centre_momentum: f64,
     /// Temperature of the student: the divisor of its scores. Source: Caron et al. 2021, section 3.2.
-    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    #[schemars(range(min = MIN_TEMPERATURE, max = MAX_TEMPERATURE))]
     pub student_temperature: f64,
     /// Temperature of the teacher: the divisor of its scores. Source: Caron et al. 2021, section 3.2.
-    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    #[schemars(range(min = MIN_TEMPERATURE, max = MAX_TEMPERATURE))]
     pub teacher_temperature: f64,
     /// Initial temperature of the teacher, and the number of steps in which it rises linearly to `teacher_temperature`.
     /// Default: it is the same in all steps. Source: Caron et al. 2021, section 3.2.
@@ -126,7 +126,7 @@ pub struct SelfDistillationConfig {
 #[serde(deny_unknown_fields, default)]
 pub struct TeacherWarmupConfig {
     /// Temperature of the first step. Source: Caron et al. 2021, section 3.2.
-    #[schemars(range(min = COLDEST, max = HOTTEST))]
+    #[schemars(range(min = MIN_TEMPERATURE, max = MAX_TEMPERATURE))]
     pub from: f64,
     /// Number of steps until `teacher_temperature`; in the paper those of 30 epochs.
     #[schemars(range(min = 1))]
@@ -185,8 +185,8 @@ impl SelfDistillationConfig {
     fn local_views(&self) -> LocalViews {
         LocalViews {
             side: (self.views.local > 0).then_some(self.views.local_size),
-            whole: Views::GLOBAL,
-            count: self.views.local,
+            full_size_count: Views::GLOBAL,
+            local_count: self.views.local,
         }
     }
 }
@@ -196,14 +196,14 @@ impl TaskFacts for SelfDistillationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Images
     }
 
     fn demand(&self) -> Demand {
         Demand {
             local_views: Some(self.local_views()),
-            ..Demand::of(Use::ImageViews)
+            ..Demand::plain(Use::ImageViews)
         }
     }
 
@@ -233,14 +233,14 @@ impl TaskFacts for SelfDistillationConfig {
         };
         let teacher = model.products(&global, shape);
         let head = self.head(model.d_pooled()).products();
-        let vectors = self.views.count() as f64 + views.whole as f64 / 3.0;
+        let vectors = self.views.count() as f64 + views.full_size_count as f64 / 3.0;
         student + teacher / 3.0 + head * vectors
     }
 
     fn faults(&self, at: &mut TableFaults) {
-        at.count("d_hidden", self.d_hidden, WIDEST);
-        at.count("d_bottleneck", self.d_bottleneck, WIDEST);
-        if at.count("d_out", self.d_out, WIDEST) && self.d_out < 2 {
+        at.count("d_hidden", self.d_hidden, MAX_WIDTH);
+        at.count("d_bottleneck", self.d_bottleneck, MAX_WIDTH);
+        if at.count("d_out", self.d_out, MAX_WIDTH) && self.d_out < 2 {
             at.fault(&["d_out"], "d_out = 1 tells nothing apart: set 2 or more");
         }
         if !(0.0..=1.0).contains(&self.teacher_momentum) {
@@ -259,9 +259,11 @@ impl TaskFacts for SelfDistillationConfig {
         ];
         for (key, temperature) in temperatures {
             let temperature = temperature.unwrap_or(1.0);
-            if !(COLDEST..=HOTTEST).contains(&temperature) {
+            if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
                 let name = key.rsplit('.').next().unwrap_or(key);
-                let rule = format!("{name} = {temperature:?} must be {COLDEST:?} to {HOTTEST:?}");
+                let rule = format!(
+                    "{name} = {temperature:?} must be {MIN_TEMPERATURE:?} to {MAX_TEMPERATURE:?}"
+                );
                 let key = format!("{}.{key}", at.table());
                 at.fault(&[&key], rule);
             }
@@ -271,7 +273,7 @@ impl TaskFacts for SelfDistillationConfig {
             let key = format!("{}.teacher_warmup.steps", at.table());
             at.fault(&[&key], rule);
         }
-        at.within("views", |at| self.views.faults(at));
+        at.nested("views", |at| self.views.faults(at));
     }
 
     fn reads_classes(&self) -> bool {
@@ -289,10 +291,10 @@ impl TaskFacts for SelfDistillationConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let Some(model) = model.of_patches() else {
+        let Some(model) = model.patch_network() else {
             return Ok(None);
         };
         let task = SelfDistillation::new(model, self, inputs)?;
@@ -305,6 +307,9 @@ pub const ROLES: Roles = Roles::new(
     "SelfDistillation",
     &[
         (CENTRE, STATE),
-        (projection_head::NAME, Declares::In(Side::Projects)),
+        (
+            projection_head::NAME,
+            Declaration::Side(StackSide::ProjectionHead),
+        ),
     ],
 );

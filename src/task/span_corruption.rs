@@ -4,13 +4,13 @@
 //! The loss is that of the translation task; [`crate::data::corrupted::spans`] corrupts the texts.
 
 use super::facts::TaskFacts;
-use super::measures::Measures;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, TaskConfig, TranslationConfig};
 use crate::data::corrupted::spans::SpanConfig;
 use crate::data::{CorruptedView, DataSet, ExampleForm, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
-use crate::model::{Demand, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, Demand, ModelConfig};
 use crate::nn::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -24,11 +24,11 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures {
-    metrics: &[("accuracy", TAKEN_OUT)],
-    ..Measures::of_tokens(KIND.kind).by(TAKEN_OUT)
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
+    metrics: &[("accuracy", SPAN_KEYS)],
+    ..MetricKeys::for_token_kind(KIND.kind).with_loss_keys(SPAN_KEYS)
 };
-const TAKEN_OUT: &[&str] = &["share", "mean_span"];
+const SPAN_KEYS: &[&str] = &["share", "mean_span"];
 
 /// Settings of span corruption.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -79,7 +79,7 @@ impl TaskFacts for SpanCorruptionConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -96,7 +96,7 @@ impl TaskFacts for SpanCorruptionConfig {
     }
 
     fn longest_written(&self, context: usize) -> Option<usize> {
-        Some(self.spans().filling(context).target())
+        Some(self.spans().max_counts(context).target())
     }
 
     fn can_be_distilled(&self) -> bool {
@@ -115,7 +115,7 @@ impl TaskFacts for SpanCorruptionConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         self.as_translation().init(model, inputs, exact)

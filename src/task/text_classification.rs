@@ -3,11 +3,11 @@
 //! vectors.
 
 use super::class_weights::{self, ClassWeights};
-use super::distillation::Distils;
-use super::facts::{Marks, TaskFacts};
-use super::infer::Infers;
-use super::measures::Measures;
-use super::whole_text::{Pooling, Reading};
+use super::distillation::Distillable;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
+use super::whole_text::{Pooling, TextReading};
 use super::{AnyTask, Networks, Scored, Task, host, towers};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, ExampleForm, Shape};
@@ -16,12 +16,12 @@ use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::faults::TableFaults;
 use crate::model::encoder::EncoderInput;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -37,7 +37,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
+pub const METRIC_KEYS: MetricKeys =
+    MetricKeys::for_kind(KIND.kind).with_loss_keys(&["class_weights"]);
 
 /// Settings of text classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -72,19 +73,19 @@ impl TaskFacts for TextClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Labelled
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: Pooling::demand(self.pooling),
-            ..Demand::of(Use::TextClasses)
+            pooled_text: Pooling::demand(self.pooling),
+            ..Demand::plain(Use::TextClasses)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn class_weights(&self) -> Option<&ClassWeights> {
@@ -113,7 +114,7 @@ impl TaskFacts for TextClassificationConfig {
         if self.towers {
             towers::products(model, &demand, shape, shape.classes.len())
         } else {
-            model.under(&demand).products(&demand, shape)
+            model.restricted_to(&demand).products(&demand, shape)
         }
     }
 
@@ -128,10 +129,10 @@ impl TaskFacts for TextClassificationConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (model, init) = (model.restricted_to(&self.demand()), model.init_settings());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network.map(|network| {
             AnyTask::TextClassification(TextClassification::new(network, d, &init, self, inputs))
@@ -142,7 +143,7 @@ impl TaskFacts for TextClassificationConfig {
 /// Roles of the parameters of [`TextClassification`].
 pub const ROLES: Roles = Roles::new(
     "TextClassification",
-    &[("head", Declares::Stands(Place::Head))],
+    &[("head", Declaration::Place(Place::Head))],
 );
 
 /// A text network with a classifier.
@@ -155,7 +156,7 @@ pub struct TextClassification {
     seed: u64,
     label_smoothing: f64,
     #[module(skip)]
-    pub(super) reading: Reading,
+    pub(super) reading: TextReading,
 }
 
 impl TextClassification {
@@ -164,13 +165,13 @@ impl TextClassification {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &Initial,
+        init: &InitSettings,
         config: &TextClassificationConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         let classes = inputs.shape.classes.len();
-        let reading = Reading {
+        let reading = TextReading {
             towers: config.towers,
             pooling: config.pooling,
             globals: config.global_tokens.unwrap_or_default(),
@@ -205,7 +206,7 @@ impl TextClassification {
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
         let (vectors, hidden) = self.reading.vectors(&self.model, texts, device, pass);
-        (heads::classes(&self.head, vectors), hidden)
+        (heads::class_scores(&self.head, vectors), hidden)
     }
 
     /// Returns the logits and hidden states for an input of single texts.
@@ -215,17 +216,17 @@ impl TextClassification {
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
         let (vectors, hidden) = self.reading.vectors_of(&self.model, input, pass);
-        (heads::classes(&self.head, vectors), hidden)
+        (heads::class_scores(&self.head, vectors), hidden)
     }
 
     /// Returns the loss for the logits of a batch's rows, and the metrics.
     pub(super) fn scored(&self, scores: Tensor<2>, batch: &Batch, pass: &Pass) -> Scored {
         let labels = labels(host::texts(batch));
-        let hits = host::hits(&scores, labels);
-        let confusion = (!pass.trains()).then(|| host::confusion(&scores, labels));
+        let hits = host::count_hits(&scores, labels);
+        let confusion = (!pass.is_training()).then(|| host::confusion(&scores, labels));
         let predictions = confusion.map(Predictions::Classes);
         let smoothing = host::smoothing(self.label_smoothing, pass);
-        let loss = class_weights::term(scores, labels, smoothing, batch);
+        let loss = class_weights::weighted_loss(scores, labels, smoothing, batch);
         Scored {
             predictions,
             ..Scored::of(loss, batch.tokens as u64).with_count(ACCURACY, hits)
@@ -233,8 +234,8 @@ impl TextClassification {
     }
 
     /// Returns the pooling of a text to one vector.
-    pub fn stands(&self) -> Pooling {
-        self.reading.stands(&self.model)
+    pub fn pooling(&self) -> Pooling {
+        self.reading.pooling(&self.model)
     }
 
     /// Returns the device of the parameters.
@@ -253,8 +254,8 @@ impl Task for TextClassification {
         self.scored(scores, batch, pass)
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
-        (!self.reading.towers).then_some(self as &dyn Distils)
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
+        (!self.reading.towers).then_some(self as &dyn Distillable)
     }
 
     fn seed(&self) -> u64 {
@@ -265,7 +266,7 @@ impl Task for TextClassification {
         Networks {
             text_classifier: Some(self),
             // Arrays of whole rows do not tell where a second text begins.
-            infers: (!self.reading.towers).then_some(self as &dyn Infers),
+            infers: (!self.reading.towers).then_some(self as &dyn InferenceTask),
             reads: Some(self),
             ..Networks::default()
         }

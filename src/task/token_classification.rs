@@ -2,25 +2,25 @@
 //! section 5.3).
 
 use super::class_weights::{self, ClassWeights};
-use super::facts::{Marks, TaskFacts};
-use super::infer::Infers;
-use super::measures::Measures;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Batch, TextBatch};
 use crate::data::{DataSet, ExampleForm, NOT_SCORED};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, F1, MCC, Metric, PRECISION, RECALL};
 use crate::evaluate::predictions::Predictions;
-use crate::evaluate::tags::Tags;
+use crate::evaluate::tags::TagCounts;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::model::encoder::EncoderInput;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use, heads};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use, heads};
 use crate::nn::Kind;
-use crate::nn::init::{Init, Initial, MatrixRole};
+use crate::nn::init::{Init, InitSettings, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -36,7 +36,8 @@ pub const KIND: Kind = Kind {
 };
 
 /// Keys that define the evaluation metrics.
-pub const MEASURES: Measures = Measures::of(KIND.kind).by(&["class_weights"]);
+pub const METRIC_KEYS: MetricKeys =
+    MetricKeys::for_kind(KIND.kind).with_loss_keys(&["class_weights"]);
 
 /// Settings of token classification.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -62,16 +63,16 @@ impl TaskFacts for TokenClassificationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Tagged
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::TokenClasses)
+        Demand::plain(Use::TokenClasses)
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn class_weights(&self) -> Option<&ClassWeights> {
@@ -98,10 +99,10 @@ impl TaskFacts for TokenClassificationConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let (model, init) = (model.under(&self.demand()), model.initial());
+        let (model, init) = (model.restricted_to(&self.demand()), model.init_settings());
         let (d, network) = (model.d_output(), TextModel::new(&model, inputs));
         Ok(network.map(|network| {
             AnyTask::TokenClassification(TokenClassification::new(network, d, &init, self, inputs))
@@ -112,7 +113,7 @@ impl TaskFacts for TokenClassificationConfig {
 /// Roles of the parameters of [`TokenClassification`].
 pub const ROLES: Roles = Roles::new(
     "TokenClassification",
-    &[("head", Declares::Stands(Place::Head))],
+    &[("head", Declaration::Place(Place::Head))],
 );
 
 /// A text network that predicts a tag for each token.
@@ -137,9 +138,9 @@ impl TokenClassification {
     pub fn new(
         model: TextModel,
         d_model: usize,
-        init: &Initial,
+        init: &InitSettings,
         config: &TokenClassificationConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Self {
         let init = Init::of_heads(inputs.device, inputs.seed, init);
         let tags = inputs.shape.classes.clone();
@@ -159,8 +160,8 @@ impl TokenClassification {
         let device = self.device();
         let hidden = self.hidden(masked_lm::input(texts, self.globals, &device), pass);
         let d = hidden.dims()[2];
-        let hidden = host::at(hidden, positions, &device);
-        heads::classes(&self.head, hidden.reshape([positions.len(), d]))
+        let hidden = host::gather_at(hidden, positions, &device);
+        heads::class_scores(&self.head, hidden.reshape([positions.len(), d]))
     }
 
     /// Returns the logits of the tags at every position, `[rows, cols, tags]`.
@@ -170,15 +171,15 @@ impl TokenClassification {
 
     fn hidden(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let hidden = self.model.forward(input, pass);
-        let hidden = self.model.for_tokens(hidden);
+        let hidden = self.model.token_features(hidden);
         pass.dropout(hidden, "tagged", self.dropout)
     }
 
     /// Returns predicted and true tags at each row's scored positions, from their logits.
-    fn predicted(&self, scores: Tensor<2>, places: &[i32], texts: &TextBatch) -> Predictions {
+    fn predictions(&self, scores: Tensor<2>, places: &[i32], texts: &TextBatch) -> Predictions {
         let best = kernel::read(kernel::untracked(scores).argmax(1));
         let best = best.iter::<i64>().map(|tag| tag as usize);
-        let mut tags = Tags::new(self.tags.clone());
+        let mut tags = TagCounts::new(self.tags.clone());
         let row = |place: i32| place as usize / texts.cols.max(1);
         let scored: Vec<(i32, usize)> = places.iter().copied().zip(best).collect();
         for words in scored.chunk_by(|a, b| row(a.0) == row(b.0)) {
@@ -205,11 +206,12 @@ impl TokenClassification {
 impl Task for TokenClassification {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let texts = host::texts(batch);
-        let (places, targets) = host::scored(&texts.targets);
+        let (places, targets) = host::scored_targets(&texts.targets);
         let scores = self.scores(texts, &places, pass);
-        let predictions = (!pass.trains()).then(|| self.predicted(scores.clone(), &places, texts));
+        let predictions =
+            (!pass.is_training()).then(|| self.predictions(scores.clone(), &places, texts));
         let smoothing = host::smoothing(self.label_smoothing, pass);
-        let loss = class_weights::term(scores, &targets, smoothing, batch);
+        let loss = class_weights::weighted_loss(scores, &targets, smoothing, batch);
         Scored {
             predictions,
             ..Scored::of(loss, batch.tokens as u64)
@@ -223,7 +225,7 @@ impl Task for TokenClassification {
     fn networks(&self) -> Networks<'_> {
         Networks {
             token_classifier: Some(self),
-            infers: Some(self as &dyn Infers),
+            infers: Some(self as &dyn InferenceTask),
             ..Networks::default()
         }
     }

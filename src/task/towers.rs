@@ -15,7 +15,7 @@ use crate::model::{Demand, ModelConfig};
 pub(super) const WIDTHS: usize = 4;
 
 /// Concatenates u, v, u ∘ v and u − v, `[rows, 4 · d]`.
-pub(super) fn compared(u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
+pub(super) fn concat_features(u: Tensor<2>, v: Tensor<2>) -> Tensor<2> {
     let product = u.clone() * v.clone();
     let difference = u.clone() - v.clone();
     Tensor::cat(vec![u, v, product, difference], 1)
@@ -28,7 +28,7 @@ pub(super) fn products(model: &ModelConfig, demand: &Demand, shape: &Shape, outp
         context: shape.context.div_ceil(2),
         ..shape.clone()
     };
-    let model = model.under(demand);
+    let model = model.restricted_to(demand);
     let further = (WIDTHS - 2) * model.d_output() * outputs;
     2.0 * model.products(demand, &half) + further as f64
 }
@@ -36,7 +36,7 @@ pub(super) fn products(model: &ModelConfig, demand: &Demand, shape: &Shape, outp
 /// Splits rows into their first texts and their second ones, without segments; each second text gets the row's first
 /// token in front. Texts are padded to the longest of the whole step, so that cutting it into micro-batches changes
 /// nothing.
-pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
+pub(super) fn split_with_first_token(texts: &TextBatch) -> [TextBatch; 2] {
     let cols = texts.cols;
     let mut halves = [Vec::new(), Vec::new()];
     for (number, row) in texts.inputs.chunks(cols.max(1)).enumerate() {
@@ -55,17 +55,17 @@ pub(super) fn alone(texts: &TextBatch) -> [TextBatch; 2] {
         halves[1].push(second.copied().collect());
         halves[0].push(first.to_vec());
     }
-    let [first, second] = texts.halves;
+    let [first, second] = texts.segment_lengths;
     let [begins, ends] = halves;
     [
-        TextBatch::filled(&begins, first),
-        TextBatch::filled(&ends, second + 1),
+        TextBatch::padded(&begins, first),
+        TextBatch::padded(&ends, second + 1),
     ]
 }
 
 /// Splits rows of two texts, segments 0 and 1, into both texts with their tokens unchanged, each padded to the longest
 /// of the whole step.
-pub(super) fn apart(texts: &TextBatch) -> [TextBatch; 2] {
+pub(super) fn split_unchanged(texts: &TextBatch) -> [TextBatch; 2] {
     let cols = texts.cols;
     let mut halves = [Vec::new(), Vec::new()];
     for (number, row) in texts.inputs.chunks(cols.max(1)).enumerate() {
@@ -78,19 +78,19 @@ pub(super) fn apart(texts: &TextBatch) -> [TextBatch; 2] {
         halves[0].push(first.to_vec());
         halves[1].push(second.to_vec());
     }
-    let ([first, second], [begins, ends]) = (texts.halves, halves);
+    let ([first, second], [begins, ends]) = (texts.segment_lengths, halves);
     [
-        TextBatch::filled(&begins, first),
-        TextBatch::filled(&ends, second),
+        TextBatch::padded(&begins, first),
+        TextBatch::padded(&ends, second),
     ]
 }
 
 /// Returns the source and the target text of each pair.
-pub(super) fn of_pairs(pairs: &PairBatch) -> [TextBatch; 2] {
+pub(super) fn source_and_target(pairs: &PairBatch) -> [TextBatch; 2] {
     let rows = |ids: &[i32], cols: usize, lengths: &[usize]| -> TextBatch {
         let rows = ids.chunks(cols.max(1)).zip(lengths);
         let rows: Vec<Vec<i32>> = rows.map(|(row, n)| row[..*n].to_vec()).collect();
-        TextBatch::filled(&rows, cols)
+        TextBatch::padded(&rows, cols)
     };
     [
         rows(&pairs.source, pairs.source_cols, &pairs.source_lengths),
@@ -114,7 +114,7 @@ mod tests {
             target_lengths: vec![3, 1],
             target_cols: 3,
         };
-        let [first, second] = of_pairs(&pairs);
+        let [first, second] = source_and_target(&pairs);
         assert_eq!(first.inputs, [1, 5, 2, 1, 2, 0]);
         assert_eq!((first.cols, first.lengths), (3, Some(vec![3, 2])));
         assert_eq!(second.inputs, [1, 7, 2, 7, 0, 0]);
@@ -129,16 +129,16 @@ mod tests {
             segments: Some(vec![0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 0]),
             lengths: Some(vec![6, 5]),
             cols: 6,
-            halves: [5, 2],
+            segment_lengths: [5, 2],
             ..TextBatch::default()
         };
-        let [first, second] = alone(&texts);
+        let [first, second] = split_with_first_token(&texts);
         assert_eq!(first.inputs, [1, 5, 6, 2, 0, 1, 5, 2, 0, 0]);
         assert_eq!((first.cols, first.lengths), (5, Some(vec![4, 3])));
         assert_eq!(second.inputs, [1, 7, 2, 1, 2, 0]);
         assert_eq!((second.cols, second.lengths), (3, Some(vec![3, 2])));
         assert!(first.segments.is_none() && second.segments.is_none());
-        let [first, second] = apart(&texts);
+        let [first, second] = split_unchanged(&texts);
         assert_eq!(first.inputs, [1, 5, 6, 2, 0, 1, 5, 2, 0, 0]);
         assert_eq!(second.inputs, [7, 2, 2, 2]);
         assert_eq!((second.cols, second.lengths), (2, None));

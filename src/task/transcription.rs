@@ -3,15 +3,15 @@
 //!
 //! All recordings have the same length; the silence that pads a shorter one is read like the rest.
 
-use super::measures::Measures;
-use super::text_about::{About, ConditionalText, Describes};
+use super::conditional_text::{ConditionalText, ConditionalTextConfig, ConditionalTextModel};
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, host};
 use crate::data::ExampleForm;
 use crate::data::batch::{Batch, SpeechBatch, SpokenBatch, TextBatch};
 use crate::error::{Error, Result};
 use crate::kernel::replay;
 use crate::model::heads::VocabularyHead;
-use crate::model::{ModelConfig, ModelInputs, SpeechEncoderDecoder, Use};
+use crate::model::{BuildContext, ModelConfig, SpeechEncoderDecoder, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -27,7 +27,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss is a mean over tokens.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_token_kind(KIND.kind);
 
 /// Settings of transcription.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub struct TranscriptionConfig {
     pub label_smoothing: f64,
 }
 
-impl About for TranscriptionConfig {
+impl ConditionalTextConfig for TranscriptionConfig {
     type Network = SpeechEncoderDecoder;
     const KIND: Kind = KIND;
     const READS: ExampleForm = ExampleForm::Spoken;
@@ -50,7 +50,7 @@ impl About for TranscriptionConfig {
         self.label_smoothing
     }
 
-    fn network(&self, model: &ModelConfig, inputs: &ModelInputs) -> Result<SpeechEncoderDecoder> {
+    fn network(&self, model: &ModelConfig, inputs: &BuildContext) -> Result<SpeechEncoderDecoder> {
         SpeechEncoderDecoder::new(model, inputs).ok_or_else(|| {
             Error::usage("[task] transcription writes texts of recordings; the data has none")
         })
@@ -77,9 +77,9 @@ fn features(speech: &SpeechBatch, device: &Device) -> Tensor<3> {
     replay::floats(feature_data(speech), device)
 }
 
-impl Describes for SpeechEncoderDecoder {
+impl ConditionalTextModel for SpeechEncoderDecoder {
     type Rows = SpokenBatch;
-    const WRITES_IN: &'static str = "decoder";
+    const PASS_PART: &'static str = "decoder";
 
     fn device(&self) -> Device {
         self.embedding.device()
@@ -114,7 +114,7 @@ impl Describes for SpeechEncoderDecoder {
         self.vocabulary_head()
     }
 
-    fn any(task: Transcription) -> AnyTask {
+    fn into_any(task: Transcription) -> AnyTask {
         AnyTask::Transcription(task)
     }
 

@@ -1,9 +1,9 @@
 //! Translation, summarisation and any other text to text with an encoder-decoder: −log p(y_t | y_{<t}, x), with label
 //! smoothing (Vaswani et al. 2017, section 5.4).
 
-use super::distillation::Distils;
-use super::facts::{Marks, TaskFacts};
-use super::measures::Measures;
+use super::distillation::Distillable;
+use super::facts::{GlobalTokenSupport, TaskFacts};
+use super::metric_keys::MetricKeys;
 use super::{AnyTask, Networks, PrefixLm, Scored, Task, TextToText, host};
 use crate::data::DataSet;
 use crate::data::ExampleForm;
@@ -12,10 +12,10 @@ use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PERPLEXITY};
 use crate::faults::TableFaults;
 use crate::kernel::HeadLoss;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, PairModel, Use};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, PairModel, Use};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -31,7 +31,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Evaluation losses depend on no key of this task.
-pub const MEASURES: Measures = Measures::of_tokens(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_token_kind(KIND.kind);
 
 /// Settings of translation.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -54,20 +54,20 @@ impl TaskFacts for TranslationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Pairs
     }
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_source: self.bidirectional_source,
-            smooths: self.label_smoothing != 0.0,
-            ..Demand::of(Use::TextToText)
+            bidirectional_source: self.bidirectional_source,
+            smooths_labels: self.label_smoothing != 0.0,
+            ..Demand::plain(Use::TextToText)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -97,7 +97,7 @@ impl TaskFacts for TranslationConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if let Some(model) = model.prefix_decoder() {
@@ -123,7 +123,7 @@ impl Translation {
         Self {
             model: model
                 .into()
-                .marking(config.global_tokens.unwrap_or_default()),
+                .with_global_tokens(config.global_tokens.unwrap_or_default()),
             seed,
             label_smoothing: config.label_smoothing,
         }
@@ -140,16 +140,19 @@ impl Translation {
         let filled = pairs.source_lengths.iter().any(|n| *n < pairs.source_cols);
         let lengths = filled.then(|| pairs.source_lengths.clone());
         let inputs = host::matrix(&pairs.inputs, pairs.target_cols, device);
-        self.model.hidden(source, lengths, inputs, pass)
+        self.model.hidden_states(source, lengths, inputs, pass)
     }
 
     /// Returns the loss of some pairs.
     fn loss(&self, pairs: &PairBatch, device: &Device, pass: &Pass) -> HeadLoss {
         let hidden = self.hidden(pairs, device, pass);
         let targets = host::vector(&pairs.targets, device);
-        self.model
-            .vocabulary_head()
-            .loss(hidden, targets, self.smoothing(pass), !pass.trains())
+        self.model.vocabulary_head().loss(
+            hidden,
+            targets,
+            self.smoothing(pass),
+            !pass.is_training(),
+        )
     }
 }
 
@@ -158,22 +161,22 @@ impl Task for Translation {
         let pairs = host::pairs(batch);
         let device = self.model.vocabulary_head().embedding.device();
         let loss = self.loss(pairs, &device, pass);
-        host::written(loss, &pairs.targets, batch, pass)
+        host::score_written(loss, &pairs.targets, batch, pass)
     }
 
     fn seed(&self) -> u64 {
         self.seed
     }
 
-    fn distils(&self) -> Option<&dyn Distils> {
+    fn as_distillable(&self) -> Option<&dyn Distillable> {
         Some(self)
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         // The encoder's mask already excludes the padding of sources.
-        Sample {
+        ProbeSample {
             within: "decoder",
-            ..host::longest(host::pairs(batch).target_lengths.iter().copied())
+            ..host::longest_row(host::pairs(batch).target_lengths.iter().copied())
         }
     }
 

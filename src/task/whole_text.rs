@@ -4,7 +4,7 @@ use super::{masked_lm, towers};
 use crate::data::batch::TextBatch;
 use crate::model::encoder::EncoderInput;
 use crate::model::text::{self, TextPooling};
-use crate::model::{GlobalTokens, TextModel, WholeText};
+use crate::model::{GlobalTokens, PooledText, TextModel};
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -27,18 +27,18 @@ pub enum Pooling {
 
 impl Pooling {
     /// Returns the demand of `task.pooling` on a network.
-    pub(super) fn demand(pooling: Option<Self>) -> WholeText {
+    pub(super) fn demand(pooling: Option<Self>) -> PooledText {
         match pooling {
-            None => WholeText::Own,
-            Some(Self::First) => WholeText::First,
-            Some(Self::Mean | Self::Last | Self::Max) => WholeText::NotRead,
+            None => PooledText::NetworkDefault,
+            Some(Self::First) => PooledText::FirstPosition,
+            Some(Self::Mean | Self::Last | Self::Max) => PooledText::Unused,
         }
     }
 }
 
 /// How a task's keys say that texts are read.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Reading {
+pub(super) struct TextReading {
     /// Whether the two texts of an example are read separately, by the same network, and compared.
     pub towers: bool,
     pub pooling: Option<Pooling>,
@@ -47,7 +47,7 @@ pub(super) struct Reading {
     pub dropout: f64,
 }
 
-impl Reading {
+impl TextReading {
     /// Returns the width of an example's vector, for a network of width `d_model`.
     pub fn width(&self, d_model: usize) -> usize {
         match self.towers {
@@ -69,10 +69,13 @@ impl Reading {
         if !self.towers {
             return self.vectors_of(model, input(texts), pass);
         }
-        let [first, second] = towers::alone(texts);
+        let [first, second] = towers::split_with_first_token(texts);
         let (first, hidden) = self.read(model, input(&first), pass);
-        let (second, _) = pass.within("second", || self.read(model, input(&second), pass));
-        (self.dropped(towers::compared(first, second), pass), hidden)
+        let (second, _) = pass.in_network("second", || self.read(model, input(&second), pass));
+        (
+            self.apply_dropout(towers::concat_features(first, second), pass),
+            hidden,
+        )
     }
 
     /// Computes the vectors and hidden states for an input of single texts.
@@ -83,7 +86,7 @@ impl Reading {
         pass: &Pass,
     ) -> (Tensor<2>, Tensor<3>) {
         let (pooled, hidden) = self.read(model, input, pass);
-        (self.dropped(pooled, pass), hidden)
+        (self.apply_dropout(pooled, pass), hidden)
     }
 
     /// Computes the pooled vector of each text `[rows, d_model]`, and its hidden states.
@@ -93,24 +96,24 @@ impl Reading {
         let all = hidden.clone();
         let pooled = match self.pooling {
             None | Some(Pooling::First) => model.pooled(all, lengths.as_deref()),
-            Some(Pooling::Last) => text::last(all, lengths.as_deref()),
-            Some(Pooling::Max) => text::largest(all, lengths.as_deref()),
-            Some(Pooling::Mean) => text::mean(all, lengths.as_deref()),
+            Some(Pooling::Last) => text::last_token(all, lengths.as_deref()),
+            Some(Pooling::Max) => text::max_pool(all, lengths.as_deref()),
+            Some(Pooling::Mean) => text::mean_pool(all, lengths.as_deref()),
         };
         (pooled, hidden)
     }
 
     /// Returns the pooling of a text to one vector: the key's, or the model's own.
-    pub fn stands(&self, model: &TextModel) -> Pooling {
+    pub fn pooling(&self, model: &TextModel) -> Pooling {
         self.pooling.unwrap_or(match model.default_pooling() {
             TextPooling::First => Pooling::First,
             TextPooling::Mean => Pooling::Mean,
             TextPooling::Last => Pooling::Last,
-            TextPooling::Largest => Pooling::Max,
+            TextPooling::Max => Pooling::Max,
         })
     }
 
-    fn dropped(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {
+    fn apply_dropout(&self, pooled: Tensor<2>, pass: &Pass) -> Tensor<2> {
         let [rows, width] = pooled.dims();
         let pooled = pass.dropout(pooled.reshape([rows, 1, width]), "pooled", self.dropout);
         pooled.reshape([rows, width])

@@ -92,7 +92,7 @@ impl BpeConfig {
 
 /// Makes the file of a byte-level BPE tokenizer; special tokens also get their ids in the vocabulary.
 pub(super) fn file(
-    added: &[format::Added],
+    added: &[format::SpecialToken],
     mut vocab: serde_json::Map<String, Value>,
     merges: &[String],
 ) -> Value {
@@ -109,6 +109,6 @@ pub(super) fn file(
                "end_of_word_suffix": null, "fuse_unk": false, "byte_fallback": false,
                "vocab": vocab, "merges": merges}),
     );
-    format::masks_take_blanks(&mut file);
+    format::strip_blanks_before_masks(&mut file);
     file
 }

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::format::{self, Added, Segment, Specials};
+use super::format::{self, Segment, SpecialToken, Specials};
 
 /// `kind = "byte"`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -101,7 +101,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     /// Reads the file, if it is one that [`ByteConfig::build`] writes.
-    pub(super) fn read(file: &Value, added: &[Added]) -> Option<Self> {
+    pub(super) fn read(file: &Value, added: &[SpecialToken]) -> Option<Self> {
         let model = &file["model"];
         let plain = model["type"] == "BPE"
             && model["merges"].as_array()?.is_empty()
@@ -139,7 +139,7 @@ impl Bytes {
 
     /// Encodes the complete lines of a text that may continue; returns the ids and the number of bytes read. Encodes
     /// nothing if a special token may contain a line break.
-    pub(super) fn encode_begun(&self, text: &[u8]) -> (Vec<u32>, usize) {
+    pub(super) fn encode_complete_lines(&self, text: &[u8]) -> (Vec<u32>, usize) {
         let lines = self.names.iter().all(|name| !name.contains('\n'));
         let end = text.iter().rposition(|byte| *byte == b'\n');
         match end.filter(|_| lines) {

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::format::{self, Added, Segment, Specials};
+use super::format::{self, Segment, SpecialToken, Specials};
 use crate::error::{Error, Result};
 
 /// `kind = "char"`.
@@ -61,9 +61,9 @@ impl CharConfig {
             .into_iter()
             .partition(|name| place(name).is_some());
         let end = self.end_of_text.as_deref();
-        let mut added: Vec<Added> = inside
+        let mut added: Vec<SpecialToken> = inside
             .into_iter()
-            .map(|name| Added {
+            .map(|name| SpecialToken {
                 id: place(name).unwrap_or_default() as u32,
                 content: name.to_owned(),
                 end_of_text: end == Some(name),
@@ -78,11 +78,11 @@ impl CharConfig {
 /// Makes the file for a fixed alphabet, in the order given; `end`, one of its characters, ends a text.
 pub(super) fn of_alphabet(alphabet: impl Iterator<Item = char>, end: Option<char>) -> Value {
     let alphabet: Vec<char> = alphabet.collect();
-    let added: Vec<Added> = alphabet
+    let added: Vec<SpecialToken> = alphabet
         .iter()
         .enumerate()
         .filter(|(_, c)| Some(**c) == end)
-        .map(|(id, c)| Added {
+        .map(|(id, c)| SpecialToken {
             id: id as u32,
             content: c.to_string(),
             end_of_text: true,
@@ -93,7 +93,7 @@ pub(super) fn of_alphabet(alphabet: impl Iterator<Item = char>, end: Option<char
 
 fn write(
     alphabet: impl IntoIterator<Item = char>,
-    added: &[Added],
+    added: &[SpecialToken],
     unknown: Option<&str>,
 ) -> Value {
     let mut vocab = serde_json::Map::new();
@@ -130,7 +130,7 @@ const TABLE: usize = 0x3100;
 
 impl Chars {
     /// Reads the file, if it is one that [`write`] writes.
-    pub(super) fn read(file: &Value, added: &[Added]) -> Option<Self> {
+    pub(super) fn read(file: &Value, added: &[SpecialToken]) -> Option<Self> {
         let plain = file["model"]["type"] == "WordLevel"
             && file["pre_tokenizer"]["pattern"]["Regex"] == EACH
             && file["pre_tokenizer"]["behavior"] == "Isolated"
@@ -201,7 +201,7 @@ impl Chars {
                 Segment::Plain(bytes) => {
                     for c in super::utf8(bytes)?.chars() {
                         let id = self.lookup(c).or(self.unknown);
-                        ids.push(id.ok_or_else(|| unseen(c))?);
+                        ids.push(id.ok_or_else(|| unknown_character(c))?);
                     }
                 }
             }
@@ -234,7 +234,7 @@ impl Chars {
     }
 }
 
-fn unseen(c: char) -> Error {
+fn unknown_character(c: char) -> Error {
     Error::run(format!(
         "the character {c:?} (U+{:04X}) does not occur in the text that the tokenizer learned from; leave it out, or train \
          with [tokenizer] unknown = \"<unk>\" or kind = \"byte\"",

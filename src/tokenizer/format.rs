@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::error::{Error, Result};
 
 /// Names of end-of-text tokens in published tokenizers, the most probable first.
-const KNOWN_ENDS: &[&str] = &[
+const END_OF_TEXT_NAMES: &[&str] = &[
     "<|endoftext|>",
     "<|end_of_text|>",
     "</s>",
@@ -20,7 +20,7 @@ const KNOWN_ENDS: &[&str] = &[
 
 /// A special token.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
+pub struct SpecialToken {
     /// The token's id.
     pub id: u32,
     /// The token as written in a text.
@@ -31,7 +31,7 @@ pub struct Added {
 
 /// Assembles a whole file from its variable parts.
 pub fn file(
-    added: &[Added],
+    added: &[SpecialToken],
     normalizer: Value,
     pre_tokenizer: Value,
     post_processor: Value,
@@ -56,7 +56,7 @@ pub const MASKS: [&str; 2] = ["[MASK]", "<mask>"];
 
 /// Sets `lstrip` of mask tokens in a vocabulary whose tokens include the blank before a word: a mask replaces a token
 /// together with its blank, so the blank before a written mask belongs to it (as in RoBERTa's tokenizer).
-pub fn masks_take_blanks(file: &mut Value) {
+pub fn strip_blanks_before_masks(file: &mut Value) {
     let entries = file["added_tokens"].as_array_mut();
     for entry in entries.into_iter().flatten() {
         if MASKS.iter().any(|name| entry["content"] == *name) {
@@ -66,7 +66,7 @@ pub fn masks_take_blanks(file: &mut Value) {
 }
 
 /// Makes a special token's entry in `added_tokens`.
-pub fn entry(token: &Added) -> Value {
+pub fn entry(token: &SpecialToken) -> Value {
     let mut entry = json!({
         "id": token.id,
         "content": token.content,
@@ -87,11 +87,11 @@ pub fn specials<'a>(
     names: impl IntoIterator<Item = &'a str>,
     first: usize,
     end: Option<&str>,
-) -> Vec<Added> {
-    let mut added: Vec<Added> = Vec::new();
+) -> Vec<SpecialToken> {
+    let mut added: Vec<SpecialToken> = Vec::new();
     for name in names {
         if added.iter().all(|a| a.content != name) {
-            added.push(Added {
+            added.push(SpecialToken {
                 id: (first + added.len()) as u32,
                 content: name.to_owned(),
                 end_of_text: end == Some(name),
@@ -102,13 +102,13 @@ pub fn specials<'a>(
 }
 
 /// Reads the special tokens that a file lists.
-pub fn added_tokens(file: &Value) -> Vec<Added> {
+pub fn added_tokens(file: &Value) -> Vec<SpecialToken> {
     let entries = file["added_tokens"].as_array();
     entries
         .into_iter()
         .flatten()
         .filter_map(|entry| {
-            Some(Added {
+            Some(SpecialToken {
                 id: u32::try_from(entry["id"].as_u64()?).ok()?,
                 content: entry["content"].as_str()?.to_owned(),
                 end_of_text: entry["end_of_text"].as_bool().unwrap_or(false),
@@ -119,13 +119,13 @@ pub fn added_tokens(file: &Value) -> Vec<Added> {
 
 /// Finds the end-of-text token: the marked one, else the first of the well-known names that is a special
 /// token.
-pub fn end_of_text(added: &[Added], id: impl Fn(&str) -> Option<u32>) -> Option<u32> {
+pub fn end_of_text(added: &[SpecialToken], id: impl Fn(&str) -> Option<u32>) -> Option<u32> {
     added
         .iter()
         .find(|a| a.end_of_text)
         .map(|a| a.content.as_str())
         .or_else(|| {
-            KNOWN_ENDS
+            END_OF_TEXT_NAMES
                 .iter()
                 .find(|name| added.iter().any(|a| a.content == **name))
                 .copied()
@@ -151,9 +151,9 @@ pub fn byte_level(words: bool) -> Value {
 }
 
 /// The template `before text after` for a single text, and its extension to a pair.
-pub fn template(before: Option<&Added>, after: &Added) -> Value {
+pub fn template(before: Option<&SpecialToken>, after: &SpecialToken) -> Value {
     let special =
-        |t: &Added, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
+        |t: &SpecialToken, kind: usize| json!({"SpecialToken": {"id": t.content, "type_id": kind}});
     let sequence = |id: &str, kind: usize| json!({"Sequence": {"id": id, "type_id": kind}});
     let mut single: Vec<Value> = before.iter().map(|t| special(t, 0)).collect();
     single.extend([sequence("A", 0), special(after, 0)]);
@@ -198,7 +198,7 @@ pub struct Specials {
 
 impl Specials {
     /// Makes a splitter that looks for these tokens.
-    pub fn new<'a>(added: impl IntoIterator<Item = &'a Added>) -> Self {
+    pub fn new<'a>(added: impl IntoIterator<Item = &'a SpecialToken>) -> Self {
         let mut tokens: Vec<(Vec<u8>, u32)> = added
             .into_iter()
             .filter(|a| !a.content.is_empty())

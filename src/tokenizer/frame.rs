@@ -29,7 +29,7 @@ const FRAMES: [(&str, &str, bool); 4] = [
 const PADS: [&str; 2] = ["[PAD]", "<pad>"];
 
 /// How users write a mask, whatever the tokenizer calls it.
-pub const WRITTEN_MASK: &str = "[MASK]";
+pub const USER_MASK: &str = "[MASK]";
 
 impl Frame {
     /// The number of tokens added to one text, or to two.
@@ -89,10 +89,10 @@ impl Tokenizer {
         let Some((mask, name)) = mask.and_then(|mask| Some((mask, self.token(mask)?))) else {
             return text.to_owned();
         };
-        let text = text.replace(&name, WRITTEN_MASK);
-        let parts: Vec<&str> = text.split(WRITTEN_MASK).collect();
+        let text = text.replace(&name, USER_MASK);
+        let parts: Vec<&str> = text.split(USER_MASK).collect();
         let last = parts.len() - 1;
-        let blanks = self.joins_blanks() && self.takes_blank(mask);
+        let blanks = self.joins_blanks() && self.strips_left(mask);
         let before = |(number, part): (usize, &&str)| match blanks && number < last {
             true => part.trim_end().to_owned(),
             false => (*part).to_owned(),
@@ -102,7 +102,7 @@ impl Tokenizer {
     }
 
     /// Whether the file says that a special token includes the blank before it.
-    fn takes_blank(&self, id: u32) -> bool {
+    fn strips_left(&self, id: u32) -> bool {
         match &self.0.engine {
             Engine::Library(library) => {
                 let added = library.get_added_vocabulary().get_added_tokens_decoder();

@@ -24,7 +24,7 @@ impl Tokenizer {
             let message = format!("[data.marks] source_language = \"{name}\" {why}");
             Error::Invalid(vec![Fault::new(message)])
         };
-        self.reading_language(name).map_err(refused)
+        self.with_named_source_language(name).map_err(refused)
     }
 
     /// Returns the tokenizer with sources in a language. Its token replaces the language token that the file puts around a source
@@ -32,15 +32,15 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If the name is not a token, or the file puts other tokens around a source.
-    pub fn reading_language(&self, name: &str) -> Result<Self, String> {
-        let language = self.known(name)?;
+    pub fn with_named_source_language(&self, name: &str) -> Result<Self, String> {
+        let language = self.language_id(name)?;
         if !matches!(self.0.engine, Engine::Library(_)) {
             let why = "has no place around the texts of a tokenizer of characters or bytes; take one of words or pieces";
             return Err(why.into());
         }
         let said = |e: Error| e.to_string();
         let end = self.marks().map_err(said)?.end;
-        let edges = self.source_edges().map_err(said)?;
+        let edges = self.source_layout().map_err(said)?;
         let around = edges.around(&[]);
         let (before, behind) = around.split_at(edges.before().len());
         let ids = |ids: &[i32]| -> Vec<u32> { ids.iter().map(|id| *id as u32).collect() };
@@ -64,15 +64,15 @@ impl Tokenizer {
                 ));
             }
         }
-        self.between(&sides[0], &sides[1]).map_err(said)
+        self.with_tokens_around(&sides[0], &sides[1]).map_err(said)
     }
 
     /// Returns the tokenizer with targets in a language, whose token follows the begin token of targets, or replaces it (mBART).
     ///
     /// # Errors
     /// If the name is not a token.
-    pub fn writing_language(&self, name: &str) -> Result<Self, String> {
-        self.known(name)?;
+    pub fn with_named_target_language(&self, name: &str) -> Result<Self, String> {
+        self.language_id(name)?;
         let name = Some(name.to_owned());
         let names = match self.begins_with_language() {
             true => MarkNames {
@@ -88,7 +88,7 @@ impl Tokenizer {
     }
 
     /// The id of a language's token.
-    fn known(&self, name: &str) -> Result<u32, String> {
+    fn language_id(&self, name: &str) -> Result<u32, String> {
         self.id(name)
             .ok_or_else(|| format!("is not a token of the vocabulary{}", self.suggested(name)))
     }

@@ -10,7 +10,7 @@ mod role;
 
 use serde_json::{Value, json};
 
-use super::format::{self, Added};
+use super::format::{self, SpecialToken};
 use super::{Tokenizer, TokenizerConfig};
 use crate::error::{Error, Fault, Result, nearest};
 pub use role::MarkNames;
@@ -197,7 +197,7 @@ impl Tokenizer {
                 }
             }
             if !entries.iter().any(|e| e["content"] == name) {
-                entries.push(format::entry(&Added {
+                entries.push(format::entry(&SpecialToken {
                     id,
                     content: name.to_owned(),
                     end_of_text: false,
@@ -261,7 +261,7 @@ fn missing(role: Role) -> Error {
 /// Finds the marks of a file, in the order of the roles.
 pub(super) fn find(
     file: &Value,
-    added: &[Added],
+    added: &[SpecialToken],
     id: impl Fn(&str) -> Option<u32>,
 ) -> [Option<u32>; Role::ALL.len()] {
     let entries = file["added_tokens"].as_array();

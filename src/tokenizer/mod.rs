@@ -11,13 +11,13 @@ mod bytes;
 mod chars;
 pub mod chat;
 mod config;
-mod edges;
 mod format;
 mod frame;
 pub mod hf;
 mod languages;
+mod layout;
 mod likelihood;
-mod long;
+mod long_text;
 mod marks;
 mod merges;
 pub mod offsets;
@@ -49,8 +49,8 @@ pub use bytes::ByteConfig;
 pub use chars::CharConfig;
 pub use chat::ChatTemplate;
 pub use config::{KINDS, Kind, TokenizerConfig};
-pub use edges::SpecialTokenLayout;
-pub use frame::{Frame, WRITTEN_MASK};
+pub use frame::{Frame, USER_MASK};
+pub use layout::SpecialTokenLayout;
 pub use marks::{MarkNames, Marks, TextMarks};
 pub use pretrained::{PRETRAINED_FILES, PretrainedConfig};
 pub use template::TokenFraming;
@@ -202,7 +202,7 @@ impl Tokenizer {
         match &self.0.engine {
             Engine::Chars(c) => c.encode(text),
             Engine::Bytes(b) => Ok(b.encode(text.as_bytes())),
-            Engine::Library(_) if text.len() > LONG => self.encode_long(text.as_bytes()),
+            Engine::Library(_) if text.len() > LONG_TEXT => self.encode_long(text.as_bytes()),
             Engine::Library(l) => library_encode(l, text, false),
         }
     }
@@ -328,7 +328,7 @@ fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
 }
 
 /// Texts longer than this are encoded in pieces; larger than any piece, so that a piece is not split again.
-const LONG: usize = 4 * pieces::PIECE;
+const LONG_TEXT: usize = 4 * pieces::PIECE;
 
 fn library_encode(library: &tokenizers::Tokenizer, text: &str, framed: bool) -> Result<Vec<u32>> {
     library

@@ -32,7 +32,7 @@ pub fn cut(text: &str, piece: usize) -> Vec<&str> {
 }
 
 /// The leading pieces that [`cut`] makes of any text that begins with `text`.
-pub fn begun(text: &str, piece: usize) -> Vec<&str> {
+pub fn stable_pieces(text: &str, piece: usize) -> Vec<&str> {
     let mut pieces = Vec::new();
     let mut rest = text;
     // A cut depends on at most this many bytes and the character after them.
@@ -106,10 +106,10 @@ mod tests {
         for piece in [1, 2, 7, 64] {
             let whole = cut(&text, piece);
             for at in (0..text.len()).filter(|at| text.is_char_boundary(*at)) {
-                let begun = begun(&text[..at], piece);
+                let begun = stable_pieces(&text[..at], piece);
                 assert_eq!(begun, whole[..begun.len()], "{piece} {at}");
             }
-            assert!(begun(&text, piece).len() > 1);
+            assert!(stable_pieces(&text, piece).len() > 1);
         }
     }
 

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::format::{self, Added};
+use super::format::{self, SpecialToken};
 use super::{Tokenizer, bpe, hf, wordpiece};
 use crate::error::{Error, Result};
 use crate::files;
@@ -55,7 +55,7 @@ impl PretrainedConfig {
             )));
         };
         let json = match &self.end_of_text {
-            Some(name) => marked(&json, name, &self.path)?,
+            Some(name) => with_end_of_text(&json, name, &self.path)?,
             None => json,
         };
         Ok(Tokenizer::from_json(json, &self.path)?.with_notes(notes))
@@ -164,7 +164,7 @@ impl Tokenizer {
 
 fn text(path: &Path) -> Result<String> {
     let bytes = files::read(path)?;
-    files::require_narrow(path.display(), &bytes)?;
+    files::refuse_utf16(path.display(), &bytes)?;
     let utf8 = String::from_utf8(bytes);
     utf8.map_err(|e| Error::usage(format!("{} is not UTF-8 text: {e}", path.display())))
 }
@@ -194,11 +194,11 @@ fn gpt2(vocab_path: &Path, merges_path: &Path) -> Result<Value> {
 }
 
 /// The special tokens among `names` that the vocabulary has, by id; the one named `end` ends a text.
-fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<Added> {
-    let mut added: Vec<Added> = names
+fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<SpecialToken> {
+    let mut added: Vec<SpecialToken> = names
         .iter()
         .filter_map(|name| {
-            Some(Added {
+            Some(SpecialToken {
                 id: u32::try_from(vocab.get(*name)?.as_u64()?).ok()?,
                 content: (*name).to_owned(),
                 end_of_text: *name == end,
@@ -210,7 +210,7 @@ fn present(vocab: &Map<String, Value>, names: &[&str], end: &str) -> Vec<Added> 
 }
 
 /// Marks the token `name` as the end of a text in a tokenizer's file.
-fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
+fn with_end_of_text(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
     let bad = |why: String| Error::run(format!("{} is not a tokenizer: {why}", path.display()));
     let mut file: Value = serde_json::from_slice(json).map_err(|e| bad(e.to_string()))?;
     let library = tokenizers::Tokenizer::from_bytes(json).map_err(|e| bad(e.to_string()))?;
@@ -223,7 +223,7 @@ fn marked(json: &[u8], name: &str, path: &Path) -> Result<Vec<u8>> {
     let Some(entries) = file["added_tokens"].as_array_mut() else {
         return Err(bad("it has no list `added_tokens`".into()));
     };
-    let token = Added {
+    let token = SpecialToken {
         id,
         content: name.to_owned(),
         end_of_text: true,

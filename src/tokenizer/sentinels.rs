@@ -3,7 +3,7 @@
 //! T5's vocabulary (Raffel et al., arXiv:1910.10683) ends with `<extra_id_99>` … `<extra_id_0>`; T5's decoder begins with
 //! `<pad>`, and texts end with `</s>`.
 
-use super::format::{self, Added};
+use super::format::{self, SpecialToken};
 use super::{MarkNames, Tokenizer};
 use crate::error::{Error, Result};
 
@@ -14,7 +14,7 @@ pub fn sentinel(number: usize) -> String {
 
 /// The end token and the padding token that are added to a vocabulary without them.
 const END: &str = "</s>";
-const FILLING: &str = "<pad>";
+const PADDING: &str = "<pad>";
 
 impl Tokenizer {
     /// The ids of the first sentinels, at most `most`.
@@ -30,7 +30,7 @@ impl Tokenizer {
     /// If the new file cannot be read back.
     pub fn with_specials(&self, names: Vec<String>) -> Result<Self> {
         let [_, end, _, pad, _] = self.0.marks;
-        let marks = [(end, END), (pad, FILLING)];
+        let marks = [(end, END), (pad, PADDING)];
         let lacking = marks
             .into_iter()
             .filter(|(mark, name)| mark.is_none() && !names.iter().any(|n| n == name));
@@ -56,7 +56,7 @@ impl Tokenizer {
             ));
         };
         for (content, id) in new.iter().zip(self.vocab_size() as u32..) {
-            entries.push(format::entry(&Added {
+            entries.push(format::entry(&SpecialToken {
                 id,
                 content: content.clone(),
                 end_of_text: false,

@@ -22,7 +22,7 @@ pub(super) struct Spelling {
 struct Token {
     special: bool,
     /// Whether the token's spelling marks the beginning of a word.
-    begins: bool,
+    begins_word: bool,
     /// Classes of the first and the last character.
     classes: [Class; 2],
     /// Number of bytes of text that the token stands for.
@@ -115,7 +115,7 @@ fn writing(engine: &Engine, file: &Value) -> Writing {
         {
             Writing::Metaspace
         }
-        Engine::Library(_) => Writing::Words(word::line(file)),
+        Engine::Library(_) => Writing::Words(word::line_break_token(file)),
     }
 }
 
@@ -124,7 +124,7 @@ impl Spelling {
         let file: Value = serde_json::from_slice(&tokenizer.0.json).unwrap_or_default();
         let writing = writing(&tokenizer.0.engine, &file);
         let mut tokens: Vec<Token> = (0..tokenizer.vocab_size() as u32)
-            .map(|id| written(&tokenizer.token(id).unwrap_or_default(), &writing))
+            .map(|id| token_spelling(&tokenizer.token(id).unwrap_or_default(), &writing))
             .collect();
         if file["model"]["byte_fallback"] == true {
             for (id, token) in tokens.iter_mut().enumerate() {
@@ -143,7 +143,9 @@ impl Spelling {
             Writing::Continued(_) | Writing::Metaspace | Writing::Words(_) => Rule::Marked,
         };
         // Without merges, a blank is a token of its own.
-        let merged = tokens.iter().any(|t| !t.special && t.begins && t.bytes > 1);
+        let merged = tokens
+            .iter()
+            .any(|t| !t.special && t.begins_word && t.bytes > 1);
         let joins_blanks = matches!(writing, Writing::Bytes(_) | Writing::Metaspace) && merged;
         Self {
             tokens,
@@ -153,7 +155,7 @@ impl Spelling {
     }
 }
 
-fn written(token: &str, writing: &Writing) -> Token {
+fn token_spelling(token: &str, writing: &Writing) -> Token {
     let ends = |class: &dyn Fn(char) -> Class| {
         let mut chars = token.chars();
         let first = chars.next().map(class).unwrap_or_default();
@@ -179,7 +181,7 @@ fn written(token: &str, writing: &Writing) -> Token {
     };
     Token {
         special: false,
-        begins,
+        begins_word: begins,
         classes,
         bytes,
     }
@@ -216,10 +218,10 @@ impl Tokenizer {
             return true;
         };
         let [[_, last], [first, _]] = [before.classes, token.classes];
-        let blank = before.begins && last == Class::Blank;
+        let blank = before.begins_word && last == Class::Blank;
         token.special
             || before.special
-            || token.begins
+            || token.begins_word
             || first == Class::Blank
             || !blank && (last == Class::Blank || spelling.rule == Rule::Classes && first != last)
     }

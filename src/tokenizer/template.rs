@@ -14,16 +14,16 @@ use std::path::Path;
 pub enum TokenFraming {
     /// No tokens: next-token models.
     #[default]
-    Nothing,
+    NoTokens,
     /// The [`super::Frame`] of encoders, if the vocabulary has one.
     Frame,
     /// The [`super::Edges`] of classifiers and embedding models: those in the tokenizer's own file, or the frame.
-    Edges,
+    FileLayout,
     /// The end token after the source text of a pair.
     End,
     /// The frame's tokens after a text, if the vocabulary has a frame: XLNet's `A <sep> <cls>`, the last one in a
     /// segment of its own.
-    Behind,
+    TrailingClass,
 }
 
 /// Placeholders for the two texts of a pair.
@@ -39,9 +39,9 @@ impl Tokenizer {
     /// # Errors
     /// If the vocabulary lacks the marks that are asked for.
     pub fn with_framing(&self, around: TokenFraming) -> Result<Self> {
-        let (one, two) = self.around(around)?;
-        let own = around == TokenFraming::Edges && self.own_edges().is_some();
-        if own || self.puts(&one, &two) {
+        let (one, two) = self.template_pieces(around)?;
+        let own = around == TokenFraming::FileLayout && self.file_layout().is_some();
+        if own || self.adds_tokens(&one, &two) {
             return Ok(self.clone());
         }
         let mut file: Value = self.file()?;
@@ -57,7 +57,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// If an id is outside of the vocabulary.
-    pub fn between(&self, before: &[u32], behind: &[u32]) -> Result<Self> {
+    pub fn with_tokens_around(&self, before: &[u32], behind: &[u32]) -> Result<Self> {
         let all = || before.iter().chain(behind);
         if let Some(id) = all().find(|id| **id as usize >= self.vocab_size()) {
             return Err(Error::usage(format!(
@@ -79,33 +79,33 @@ impl Tokenizer {
 
     /// The frame that the tokenizer's file puts around a text; `None` if it puts nothing, or something else.
     pub fn framing(&self) -> Option<Frame> {
-        let (one, two) = self.around(TokenFraming::Frame).ok()?;
-        self.frame().filter(|_| self.puts(&one, &two))
+        let (one, two) = self.template_pieces(TokenFraming::Frame).ok()?;
+        self.frame().filter(|_| self.adds_tokens(&one, &two))
     }
 
     /// Whether the file puts the tokens of [`TokenFraming::Behind`] around texts, in a vocabulary with a frame.
-    pub(super) fn reads_behind(&self) -> bool {
+    pub(super) fn has_trailing_class(&self) -> bool {
         let around = self
             .frame()
-            .and_then(|_| self.around(TokenFraming::Behind).ok());
-        around.is_some_and(|(one, two)| self.puts(&one, &two))
+            .and_then(|_| self.template_pieces(TokenFraming::TrailingClass).ok());
+        around.is_some_and(|(one, two)| self.adds_tokens(&one, &two))
     }
 
     /// The sequences for one text and for two: placeholders and the tokens around them, each with its segment.
-    fn around(&self, around: TokenFraming) -> Result<(Pieces, Pieces)> {
+    fn template_pieces(&self, around: TokenFraming) -> Result<(Pieces, Pieces)> {
         let [a, b] = TEXTS;
         let framed = matches!(
             around,
-            TokenFraming::Frame | TokenFraming::Edges | TokenFraming::Behind
+            TokenFraming::Frame | TokenFraming::FileLayout | TokenFraming::TrailingClass
         );
         let frame = self.frame().filter(|_| framed);
         Ok(match (around, frame) {
-            (TokenFraming::Frame | TokenFraming::Edges, Some(frame)) => {
+            (TokenFraming::Frame | TokenFraming::FileLayout, Some(frame)) => {
                 let one = frame.around(&[a]).into_iter().map(|id| (id, 0));
                 let (ids, segments) = frame.around_both(&[a], &[b]);
                 (one.collect(), ids.into_iter().zip(segments).collect())
             }
-            (TokenFraming::Behind, Some(frame)) => {
+            (TokenFraming::TrailingClass, Some(frame)) => {
                 let [end, whole] = [frame.end as i32, frame.begin as i32];
                 (
                     vec![(a, 0), (end, 0), (whole, 2)],
@@ -119,15 +119,16 @@ impl Tokenizer {
                     vec![(a, 0), (end, 0), (b, 1), (end, 1)],
                 )
             }
-            (TokenFraming::Nothing, _)
-            | (TokenFraming::Frame | TokenFraming::Edges | TokenFraming::Behind, None) => {
-                (vec![(a, 0)], vec![(a, 0), (b, 1)])
-            }
+            (TokenFraming::NoTokens, _)
+            | (
+                TokenFraming::Frame | TokenFraming::FileLayout | TokenFraming::TrailingClass,
+                None,
+            ) => (vec![(a, 0)], vec![(a, 0), (b, 1)]),
         })
     }
 
     /// Whether the file puts these tokens around one text and around two, as found by encoding empty texts.
-    fn puts(&self, one: &[(i32, i32)], two: &[(i32, i32)]) -> bool {
+    fn adds_tokens(&self, one: &[(i32, i32)], two: &[(i32, i32)]) -> bool {
         let Engine::Library(library) = &self.0.engine else {
             let own = |file: Value| match one.len() {
                 1 => file["post_processor"].is_null(),
@@ -174,16 +175,16 @@ impl Tokenizer {
     /// Whether each id stands for the same token in both, and both split texts alike; special tokens and marks may differ.
     pub fn encodes_like(&self, other: &Self) -> bool {
         self.fingerprint() == other.fingerprint()
-            || self.vocab_size() == other.vocab_size() && self.begins_as(other)
+            || self.vocab_size() == other.vocab_size() && self.extends_ids_of(other)
     }
 
     /// Whether this tokenizer is the other one with further tokens appended.
     pub fn extends(&self, other: &Self) -> bool {
-        self.vocab_size() > other.vocab_size() && self.begins_as(other)
+        self.vocab_size() > other.vocab_size() && self.extends_ids_of(other)
     }
 
     /// Whether each id of the other tokenizer stands for the same token here, and both split texts alike.
-    fn begins_as(&self, other: &Self) -> bool {
+    fn extends_ids_of(&self, other: &Self) -> bool {
         let (Ok(own), Ok(theirs)) = (self.file(), other.file()) else {
             return false;
         };

@@ -80,7 +80,7 @@ impl UnigramConfig {
             metaspace(),
             json!({"type": "Unigram", "unk_id": UNKNOWN, "vocab": vocab, "byte_fallback": false}),
         );
-        format::masks_take_blanks(&mut file);
+        format::strip_blanks_before_masks(&mut file);
         Ok(file)
     }
 }

@@ -116,7 +116,7 @@ fn normalizer() -> Value {
 }
 
 /// The token that a file makes of a line break, if it uses the same normalizer as here.
-pub(super) fn line(file: &Value) -> Option<String> {
+pub(super) fn line_break_token(file: &Value) -> Option<String> {
     (file["normalizer"] == normalizer()).then(|| LINE.to_owned())
 }
 
@@ -124,7 +124,7 @@ fn splitter() -> Value {
     json!({"type": "WhitespaceSplit"})
 }
 
-fn file(added: &[format::Added], vocab: serde_json::Map<String, Value>) -> Value {
+fn file(added: &[format::SpecialToken], vocab: serde_json::Map<String, Value>) -> Value {
     let replace = |pattern: Value, content: &str| json!({"type": "Replace", "pattern": pattern, "content": content});
     // The prefix marks tokens that continue a word. No word begins with a blank, so all words are joined with blanks.
     let joined = json!({"type": "WordPiece", "prefix": " ", "cleanup": false});

@@ -99,7 +99,7 @@ fn pre_tokenizer() -> Value {
 
 /// Makes the file for a vocabulary; it frames a text as `[CLS] … [SEP]` if the vocabulary has both tokens.
 pub(super) fn file(
-    added: &[format::Added],
+    added: &[format::SpecialToken],
     vocab: serde_json::Map<String, Value>,
     lowercase: bool,
 ) -> Value {

@@ -244,7 +244,7 @@ impl TrainConfig {
     }
 
     /// Returns the number of steps from one evaluation to the next; all steps of the run if there is no evaluation during it.
-    pub fn round(&self) -> u64 {
+    pub fn evaluation_interval(&self) -> u64 {
         self.eval_every
             .unwrap_or(self.steps)
             .clamp(1, self.steps.max(1))
@@ -284,7 +284,7 @@ impl TrainConfig {
     /// number of ranks that could share both a step and the lanes.
     pub fn eval_groups(&self) -> usize {
         let step = ranks::micro_batches(self).unwrap_or(1);
-        ranks::most(step, self.eval_batch_size())
+        ranks::largest_common(step, self.eval_batch_size())
     }
 }
 

@@ -2,14 +2,14 @@
 
 use super::ema::Ema;
 use super::gradients::{self, Gradient};
+use super::norms;
 use super::parameters;
-use super::squares;
 use super::verdict::Verdict;
 use crate::data::batch::{Batch, Content};
 use crate::device;
 use crate::error::{Error, Result};
-use crate::kernel::replay::{self, Replay, Tick};
-use crate::task::{StepOutput, Trained};
+use crate::kernel::replay::{self, Replay, StepValues};
+use crate::task::{StepOutput, TrainableModel};
 use burn::module::{ModuleVisitor, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Tensor, TensorData};
@@ -31,7 +31,7 @@ pub struct ModelWithOptimizer<M> {
     ema: Option<Ema<M>>,
 }
 
-impl<M: Trained> ModelWithOptimizer<M> {
+impl<M: TrainableModel> ModelWithOptimizer<M> {
     /// Builds the pair, without a moving average.
     pub fn new(model: M, optimizer: ModuleOptimizer) -> Self {
         Self {
@@ -47,7 +47,7 @@ impl<M: Trained> ModelWithOptimizer<M> {
     }
 
     /// Borrows what a step on the device updates.
-    pub fn moving(&mut self) -> StepTargets<'_, M> {
+    pub fn step_targets(&mut self) -> StepTargets<'_, M> {
         StepTargets {
             model: &mut self.model,
             optimizer: &mut self.optimizer,
@@ -77,13 +77,13 @@ pub struct QueuedStep {
     /// Squared norm of the gradient, `[1]`.
     pub squares: Tensor<1>,
     /// Parameters that have a gradient in this step.
-    pub moved: Vec<ParamId>,
+    pub updated: Vec<ParamId>,
 }
 
 impl QueuedStep {
     /// Copies the sums into buffers that the next replay does not overwrite; `scored` is the number of values that the
     /// step scored.
-    fn copied(&self, scored: usize) -> Self {
+    fn copy_sums(&self, scored: usize) -> Self {
         let mut all = self.output.unread.tensors();
         all.push(self.squares.clone());
         let count = all.len();
@@ -96,12 +96,12 @@ impl QueuedStep {
         Self {
             output,
             squares: each.next().unwrap_or_else(|| self.squares.clone()),
-            moved: self.moved.clone(),
+            updated: self.updated.clone(),
         }
     }
 }
 
-impl<M: Trained> StepTargets<'_, M> {
+impl<M: TrainableModel> StepTargets<'_, M> {
     fn model(&self) -> &M {
         between(self.model.as_ref())
     }
@@ -111,7 +111,7 @@ impl<M: Trained> StepTargets<'_, M> {
     ///
     /// # Errors
     /// If no parameter has a gradient.
-    pub fn by(
+    pub fn update_with(
         &mut self,
         mut gradient: Gradient,
         states: GradientsParams,
@@ -124,18 +124,18 @@ impl<M: Trained> StepTargets<'_, M> {
         };
         let model = between(self.model.take());
         let own = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
-        let moved = squares::present(&model, &own);
+        let moved = norms::with_gradient(&model, &own);
         let optimizer = &mut *self.optimizer;
         let model = verdict.run_under(|| model.optimize(optimizer, lr.into(), own));
-        model.keep(&gradient.output);
-        let model = verdict.kept(model, states);
+        model.store_kept(&gradient.output);
+        let model = verdict.restore_unless_taken(model, states);
         let ema = self.ema.take();
         *self.ema = ema.map(|ema| ema.update_if(&model, &verdict));
         *self.model = Some(model);
         let taken = QueuedStep {
             output: gradient.output,
             squares,
-            moved,
+            updated: moved,
         };
         Ok((taken, verdict))
     }
@@ -143,9 +143,9 @@ impl<M: Trained> StepTargets<'_, M> {
 
 /// Sizes that the host puts into the launches of a step besides the batch's data.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Sizes(Vec<[usize; 8]>);
+struct LaunchSizes(Vec<[usize; 8]>);
 
-impl Sizes {
+impl LaunchSizes {
     fn of(batches: &[Batch]) -> Self {
         let each = batches.iter().map(|batch| {
             [
@@ -178,9 +178,9 @@ fn is_packed(batch: &Batch) -> bool {
 #[derive(Default)]
 pub struct Replays {
     replay: Option<Replay>,
-    sizes: Option<Sizes>,
+    sizes: Option<LaunchSizes>,
     /// Whether all steps so far were good, `[1]`; replays read and write this buffer.
-    good: Option<Tensor<1>>,
+    all_taken: Option<Tensor<1>>,
     /// Sums of the recorded step; every replay overwrites them.
     taken: Option<QueuedStep>,
 }
@@ -200,7 +200,7 @@ impl Replays {
     pub fn fit(&self, batches: &[Batch]) -> bool {
         self.sizes
             .as_ref()
-            .is_none_or(|own| *own == Sizes::of(batches))
+            .is_none_or(|own| *own == LaunchSizes::of(batches))
     }
 
     /// Starts over after a step that was not a replay.
@@ -212,52 +212,57 @@ impl Replays {
     ///
     /// # Errors
     /// If the task's steps cannot be replayed.
-    pub fn step<M: Trained>(
+    pub fn step<M: TrainableModel>(
         &mut self,
         mut moving: StepTargets<'_, M>,
         batches: Vec<Batch>,
         (lr, clip_norm): (f64, f64),
     ) -> Result<QueuedStep> {
         let inputs = inputs(moving.model(), &batches)?;
-        self.sizes = Some(Sizes::of(&batches));
+        self.sizes = Some(LaunchSizes::of(&batches));
         let replay = match &mut self.replay {
             Some(replay) => replay,
-            none => none.insert(begun(moving.model())?),
+            none => none.insert(begin_replay(moving.model())?),
         };
         // The first pass is an ordinary step.
-        let good = match replay.notes() {
+        let good = match replay.is_first_pass() {
             true => None,
-            false => Some(self.good.get_or_insert_with(|| one(moving.model())).clone()),
+            false => Some(
+                self.all_taken
+                    .get_or_insert_with(|| one(moving.model()))
+                    .clone(),
+            ),
         };
-        let places = good.as_ref().map(|_| places(moving.model()));
+        let places = good.as_ref().map(|_| weight_addresses(moving.model()));
         let step = batches.first().map_or(0, |batch| batch.step);
         let scored = batches.iter().map(|batch| batch.scored).sum();
-        let made = replay.step(Tick { step, lr }, inputs, || {
+        let made = replay.step(StepValues { step, lr }, inputs, || {
             let gradient = gradients::accumulate(moving.model(), batches);
             let none = GradientsParams::new();
-            let (taken, verdict) = moving.by(gradient, none, (lr, clip_norm), good.clone())?;
+            let (taken, verdict) =
+                moving.update_with(gradient, none, (lr, clip_norm), good.clone())?;
             if let Some(good) = &good {
                 replay::overwrite(good, verdict.taken());
             }
             Ok::<_, Error>(taken)
         })?;
         let Some(taken) = made.transpose()? else {
-            let taken = self.taken.as_ref().map(|taken| taken.copied(scored));
+            let taken = self.taken.as_ref().map(|taken| taken.copy_sums(scored));
             return taken.ok_or_else(|| Error::run("no step was recorded that could be replayed"));
         };
-        if places.is_some_and(|places| places != self::places(moving.model())) {
+        if places.is_some_and(|places| places != self::weight_addresses(moving.model())) {
             return Err(Error::run(
                 "the step cannot be replayed: it puts weights into other buffers; leave `replay` out of [train]",
             ));
         }
-        let copied = taken.copied(scored);
-        self.taken = replay.is_ready().then_some(taken);
+        let copied = taken.copy_sums(scored);
+        self.taken = replay.is_recorded().then_some(taken);
         Ok(copied)
     }
 }
 
 /// Begins a replay with nothing recorded yet.
-fn begun<M: Trained>(model: &M) -> Result<Replay> {
+fn begin_replay<M: TrainableModel>(model: &M) -> Result<Replay> {
     if !parameters::states(model).is_empty() {
         return Err(Error::usage(
             "[train] replay = true has no place for what batch norms keep of each step; leave it out",
@@ -271,7 +276,7 @@ fn begun<M: Trained>(model: &M) -> Result<Replay> {
 }
 
 /// Returns a tensor of 1 on the model's device.
-fn one<M: Trained>(model: &M) -> Tensor<1> {
+fn one<M: TrainableModel>(model: &M) -> Tensor<1> {
     let device = model
         .devices()
         .into_iter()
@@ -281,21 +286,21 @@ fn one<M: Trained>(model: &M) -> Tensor<1> {
 }
 
 /// Returns the addresses of a model's weights in device memory.
-fn places<M: Trained>(model: &M) -> Vec<u64> {
-    let mut places = Places(Vec::new());
+fn weight_addresses<M: TrainableModel>(model: &M) -> Vec<u64> {
+    let mut places = WeightAddresses(Vec::new());
     model.visit(&mut places);
     places.0
 }
 
-struct Places(Vec<u64>);
+struct WeightAddresses(Vec<u64>);
 
-impl ModuleVisitor for Places {
+impl ModuleVisitor for WeightAddresses {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         self.0.extend(replay::buffer_id(&param.val()));
     }
 }
 
-fn inputs<M: Trained>(model: &M, batches: &[Batch]) -> Result<Vec<TensorData>> {
+fn inputs<M: TrainableModel>(model: &M, batches: &[Batch]) -> Result<Vec<TensorData>> {
     let mut all = Vec::new();
     for batch in batches {
         let Some(own) = model.inputs(batch) else {

@@ -16,7 +16,7 @@ use super::gradients::Gradient;
 use super::parameters;
 use crate::data::loader::Batch;
 use crate::kernel;
-use crate::nn::probe::{Readings, Wanted};
+use crate::nn::probe::{ProbeRequest, Readings};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -60,13 +60,13 @@ impl DiagnosticsConfig {
     }
 
     /// Requests readings of a step's first micro-batch.
-    pub fn ask(&self, batches: &mut [Batch]) {
-        let wanted = Wanted {
+    pub fn request_readings(&self, batches: &mut [Batch]) {
+        let wanted = ProbeRequest {
             activations: self.activation_norms,
             attention: self.attention_entropy,
         };
         if let Some(first) = batches.first_mut()
-            && wanted != Wanted::default()
+            && wanted != ProbeRequest::default()
         {
             first.watch = Some(wanted);
         }
@@ -96,7 +96,7 @@ impl Diagnosis {
 }
 
 /// A step that is being measured: the values known before the weights are updated.
-pub struct Before {
+pub struct BeforeUpdate {
     config: DiagnosticsConfig,
     parts: HashMap<ParamId, String>,
     gradients: Squares,
@@ -104,12 +104,12 @@ pub struct Before {
     readings: Readings,
 }
 
-impl Before {
+impl BeforeUpdate {
     /// Measures the gradient, and copies the weights if their change is measured.
     pub fn new<M: Module>(config: DiagnosticsConfig, model: &M, gradient: &mut Gradient) -> Self {
         let all = parameters::list(model).into_iter();
-        let mut parts: HashMap<ParamId, String> = all.map(|p| (p.id, part(&p.path))).collect();
-        let mut visitor = OfGradients {
+        let mut parts: HashMap<ParamId, String> = all.map(|p| (p.id, part_of(&p.path))).collect();
+        let mut visitor = GradientSquares {
             gradients: &gradient.gradients,
             parts: &mut parts,
             squares: Squares::default(),
@@ -131,7 +131,7 @@ impl Before {
             measures.push(("gradient_norm", self.gradients.norms()));
         }
         if let Some(weights) = self.weights {
-            let mut visitor = OfChange {
+            let mut visitor = ChangeSquares {
                 weights,
                 parts: &self.parts,
                 moved: Squares::default(),
@@ -155,7 +155,7 @@ impl Before {
 }
 
 /// Returns the part that a parameter belongs to, from its path: a block, or the outermost module outside the blocks.
-pub fn part(path: &str) -> String {
+pub fn part_of(path: &str) -> String {
     // These modules only contain others.
     let holds = |name: &&str| !matches!(*name, "model" | "stack" | "network" | "cells");
     let names: Vec<&str> = path.split('.').filter(holds).collect();
@@ -192,13 +192,13 @@ impl Squares {
 }
 
 /// Measures gradients, and drops parameters without a gradient from `parts`.
-struct OfGradients<'a> {
+struct GradientSquares<'a> {
     gradients: &'a GradientsParams,
     parts: &'a mut HashMap<ParamId, String>,
     squares: Squares,
 }
 
-impl ModuleVisitor for OfGradients<'_> {
+impl ModuleVisitor for GradientSquares<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         match (self.gradients.get::<D>(param.id), self.parts.get(&param.id)) {
             (Some(gradient), Some(part)) => {
@@ -210,14 +210,14 @@ impl ModuleVisitor for OfGradients<'_> {
 }
 
 /// Measures the change of the parameters and their norm before it.
-struct OfChange<'a> {
+struct ChangeSquares<'a> {
     weights: GradientsParams,
     parts: &'a HashMap<ParamId, String>,
     moved: Squares,
     whole: Squares,
 }
 
-impl ModuleVisitor for OfChange<'_> {
+impl ModuleVisitor for ChangeSquares<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let before = self.weights.remove::<D>(param.id);
         if let (Some(before), Some(part)) = (before, self.parts.get(&param.id)) {
@@ -231,7 +231,7 @@ impl ModuleVisitor for OfChange<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::part;
+    use super::part_of;
 
     #[test]
     fn parts_are_blocks_and_what_stands_outside() {
@@ -272,7 +272,7 @@ mod tests {
             ),
             ("model.stem.network.stem.norm.gamma", "stem"),
         ] {
-            assert_eq!(part(path), wanted, "{path}");
+            assert_eq!(part_of(path), wanted, "{path}");
         }
     }
 }

@@ -10,8 +10,8 @@
 use super::optim::Averaging;
 use super::parameters;
 use super::verdict::Verdict;
-use crate::kernel::{self, Decision};
-use crate::task::is_latest;
+use crate::kernel::{self, StepDecision};
+use crate::task::is_copied_to_average;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -19,37 +19,37 @@ use std::f64::consts::PI;
 
 /// The decay d.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Rule {
+pub enum DecayRule {
     /// The same d for all steps, in [0, 1).
     Constant(f64),
     /// d of an average that is the teacher of the weights: from d of the first step to 1 along a half cosine over
     /// `steps` steps (Grill et al. 2020, BYOL, section 3.2; Caron et al. 2021, DINO, section 3.1).
-    Teaching {
+    Teacher {
         /// d of the first step.
         from: f64,
         /// Steps of the whole training.
         steps: u64,
     },
     /// d of the average that an optimizer prescribes.
-    Own(Averaging),
+    OptimizerAverage(Averaging),
 }
 
-impl From<f64> for Rule {
+impl From<f64> for DecayRule {
     fn from(decay: f64) -> Self {
         Self::Constant(decay)
     }
 }
 
-impl Rule {
+impl DecayRule {
     /// Returns d of step `time`, counted from 1.
     fn decay(self, time: u64) -> f64 {
         match self {
             Self::Constant(decay) => decay,
-            Self::Teaching { from, steps } => {
+            Self::Teacher { from, steps } => {
                 let done = time.saturating_sub(1).min(steps) as f64 / steps.max(1) as f64;
                 1.0 - (1.0 - from) * (1.0 + (PI * done).cos()) / 2.0
             }
-            Self::Own(averaging) => averaging.decay(time),
+            Self::OptimizerAverage(averaging) => averaging.decay(time),
         }
     }
 }
@@ -57,7 +57,7 @@ impl Rule {
 /// A moving average of a model's weights.
 #[derive(Clone, Debug)]
 pub struct Ema<M> {
-    rule: Rule,
+    rule: DecayRule,
     /// Steps in the average.
     taken: u64,
     average: M,
@@ -65,12 +65,12 @@ pub struct Ema<M> {
 
 impl<M: Module> Ema<M> {
     /// Starts an average at the model's weights.
-    pub fn new(rule: impl Into<Rule>, model: &M) -> Self {
+    pub fn new(rule: impl Into<DecayRule>, model: &M) -> Self {
         Self::from_average(rule, 0, model.valid())
     }
 
     /// Continues a saved average of `taken` steps.
-    pub fn from_average(rule: impl Into<Rule>, taken: u64, average: M) -> Self {
+    pub fn from_average(rule: impl Into<DecayRule>, taken: u64, average: M) -> Self {
         Self {
             rule: rule.into(),
             taken,
@@ -84,7 +84,7 @@ impl<M: Module> Ema<M> {
         let mut blend = Blend {
             decay: self.rule.decay(taken),
             latest: false,
-            weights: parameters::moving(model),
+            weights: parameters::trainable_values(model),
             decision: None,
         };
         Self {
@@ -100,13 +100,13 @@ impl<M: Module> Ema<M> {
         let mut blend = Blend {
             decay: self.rule.decay(taken),
             latest: false,
-            weights: parameters::moving(model),
+            weights: parameters::trainable_values(model),
             decision: Some(verdict.decision()),
         };
         Self {
             rule: self.rule,
             taken,
-            average: kernel::together(|| self.average.map(&mut blend)),
+            average: kernel::batch_launches(|| self.average.map(&mut blend)),
         }
     }
 
@@ -121,12 +121,12 @@ struct Blend<'a> {
     /// Whether the current field is copied instead of averaged.
     latest: bool,
     weights: GradientsParams,
-    decision: Option<&'a Decision>,
+    decision: Option<&'a StepDecision>,
 }
 
 impl ModuleMapper for Blend<'_> {
     fn enter_module(&mut self, name: &str, _container: &str) {
-        self.latest = is_latest(name);
+        self.latest = is_copied_to_average(name);
     }
 
     fn exit_module(&mut self, _name: &str, _container: &str) {

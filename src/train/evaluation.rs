@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::predictions::Predictions;
 use crate::stack::state::ModelState;
-use crate::task::{StepInput, StepOutput, Trained};
+use crate::task::{StepInput, StepOutput, TrainableModel};
 use burn::train::InferenceStep;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -29,11 +29,11 @@ pub struct Split {
     pub bytes_per_token: Option<f64>,
     /// Whether the model carries its state through the split (`[train] carry_state`): a batch of b rows then reads the
     /// split in b lanes, each of which begins with an empty state. With one lane it is one long pass.
-    pub carried: bool,
+    pub carries_state: bool,
     /// Number of groups of lanes, each a separate batch if state is carried; a power of two that divides the number of lanes.
     pub groups: usize,
     /// Whether each row is contrasted with the others of its batch, so that no row may form a batch by itself.
-    pub compared: bool,
+    pub contrasts_rows: bool,
 }
 
 impl Split {
@@ -42,7 +42,7 @@ impl Split {
     /// # Errors
     /// If the split has a single row.
     pub fn require_rows(&self) -> Result<()> {
-        match self.compared && self.source.len() == 1 {
+        match self.contrasts_rows && self.source.len() == 1 {
             true => Err(Error::usage(
                 "there is one example to evaluate, and each is told from others: two at least",
             )),
@@ -67,7 +67,7 @@ impl Scores {
     ///
     /// # Errors
     /// If the metric was not measured; the message lists those that were.
-    pub fn compared_by(&self, metric: &str) -> Result<f64> {
+    pub fn comparison_value(&self, metric: &str) -> Result<f64> {
         let value = match metric {
             "loss" => Some(self.loss),
             _ => self.metrics.get(metric).copied(),
@@ -104,26 +104,26 @@ pub struct Evaluation {
 impl Evaluation {
     /// Starts a pass at the first item.
     pub fn new(split: &Split, batch_size: usize) -> Self {
-        Self::among(split, batch_size, Ranks::solo())
+        Self::on_ranks(split, batch_size, Ranks::solo())
     }
 
     /// Returns the batch size of a split: rows that are contrasted with each other are never alone in a batch.
     pub fn size(split: &Split, batch_size: usize) -> EvalSize {
         EvalSize {
             rows: batch_size,
-            least: if split.compared { 2 } else { 1 },
+            min_last_rows: if split.contrasts_rows { 2 } else { 1 },
         }
     }
 
     /// Starts a pass of which each rank reads its share; all ranks must take every step.
-    pub fn among(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
+    pub fn on_ranks(split: &Split, batch_size: usize, ranks: Ranks) -> Self {
         let source = split.source.clone();
         let (rank, count) = (ranks.rank(), ranks.count());
         let size = Self::size(split, batch_size);
         Self {
-            turns: match split.carried {
+            turns: match split.carries_state {
                 true => {
-                    let own = gradients::shares(split.groups, count).swap_remove(rank);
+                    let own = gradients::subtree_ranges(split.groups, count).swap_remove(rank);
                     Box::new(loader::eval_lanes(source, batch_size, split.groups, own))
                 }
                 false => {
@@ -134,7 +134,7 @@ impl Evaluation {
             count: size.batches(split.source.len()),
             total: StepOutput::default(),
             bytes_per_token: split.bytes_per_token,
-            carried: split.carried,
+            carried: split.carries_state,
             states: Vec::new(),
             ranks,
             ready: VecDeque::new(),
@@ -150,17 +150,17 @@ impl Evaluation {
     ///
     /// # Errors
     /// If items cannot be read or a rank has failed.
-    pub fn step<M: Trained>(&mut self, model: &M) -> Result<Option<StepOutput>> {
+    pub fn step<M: TrainableModel>(&mut self, model: &M) -> Result<Option<StepOutput>> {
         if self.ready.is_empty() {
-            let mut turn = self.own(model)?;
-            if self.ranks.are_many() {
+            let mut turn = self.run_turn(model)?;
+            if self.ranks.is_distributed() {
                 let all = self.ranks.all_gather(&exchange::to_bytes(&turn)?)?;
                 let all = all.iter().map(|bytes| exchange::from_bytes(bytes));
                 turn = all.collect::<Result<Vec<_>>>()?.concat();
             }
             if self.carried {
                 // The groups of lanes together make one batch.
-                turn = turn.into_iter().reduce(added).into_iter().collect();
+                turn = turn.into_iter().reduce(sum_outputs).into_iter().collect();
             }
             self.ready.extend(turn);
         }
@@ -172,7 +172,7 @@ impl Evaluation {
     }
 
     /// Computes the sums of each batch of this rank's next turn.
-    fn own<M: Trained>(&mut self, model: &M) -> Result<Vec<StepOutput>> {
+    fn run_turn<M: TrainableModel>(&mut self, model: &M) -> Result<Vec<StepOutput>> {
         let Some(batches) = self.turns.next() else {
             return Ok(Vec::new());
         };
@@ -215,13 +215,13 @@ impl Evaluation {
 ///
 /// # Errors
 /// If items cannot be read, or the split has no scored position.
-pub fn evaluate<M: Trained>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
+pub fn evaluate<M: TrainableModel>(model: &M, split: &Split, batch_size: usize) -> Result<Scores> {
     let mut pass = Evaluation::new(split, batch_size);
     while pass.step(model)?.is_some() {}
     pass.scores()
 }
 
-fn added(mut sum: StepOutput, more: StepOutput) -> StepOutput {
+fn sum_outputs(mut sum: StepOutput, more: StepOutput) -> StepOutput {
     sum.add(&more);
     sum
 }
@@ -233,7 +233,7 @@ fn scores(total: &StepOutput, bytes_per_token: Option<f64>) -> Scores {
         .iter()
         .map(|(name, sum)| ((*name).to_string(), sum.mean()))
         .collect();
-    if total.is_of_tokens() {
+    if total.is_token_loss() {
         metrics.insert("perplexity".into(), loss.exp());
     }
     if let Some(bytes) = bytes_per_token {

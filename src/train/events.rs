@@ -3,28 +3,28 @@
 //! A round is the stretch between two evaluations; the dashboard calls it an epoch.
 
 use super::view;
-use crate::task::{StepOutput, Trained};
+use crate::task::{StepOutput, TrainableModel};
 use burn::train::{
     EventProcessorTraining, Interrupter, LearnerEvent, SupervisedTrainingEventProcessor,
     TrainingItem,
 };
 
 /// Sends events to burn-train's metrics and renderer.
-pub struct Events<M: Trained> {
+pub struct Events<M: TrainableModel> {
     processor: SupervisedTrainingEventProcessor<M>,
     interrupter: Interrupter,
 }
 
 /// A stretch of a run, for its progress bar.
 #[derive(Clone, Copy, Debug)]
-pub struct Part {
+pub struct BarProgress {
     /// Steps or batches done.
     pub done: u64,
     /// Steps or batches in all.
     pub of: u64,
 }
 
-impl<M: Trained> Events<M> {
+impl<M: TrainableModel> Events<M> {
     /// Builds the sender for one run.
     pub fn new(processor: SupervisedTrainingEventProcessor<M>, interrupter: Interrupter) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl<M: Trained> Events<M> {
     }
 
     /// Reports a step that was taken.
-    pub fn stepped(&mut self, output: StepOutput, part: Part) {
+    pub fn stepped(&mut self, output: StepOutput, part: BarProgress) {
         self.train(item(output, part));
     }
 
@@ -75,7 +75,7 @@ impl<M: Trained> Events<M> {
     }
 
     /// Reports a batch that was evaluated.
-    pub fn evaluated(&mut self, output: StepOutput, part: Part) {
+    pub fn evaluated(&mut self, output: StepOutput, part: BarProgress) {
         self.valid(item(output, part));
     }
 
@@ -95,7 +95,7 @@ impl<M: Trained> Events<M> {
     }
 }
 
-fn item(output: StepOutput, part: Part) -> LearnerEvent<StepOutput> {
+fn item(output: StepOutput, part: BarProgress) -> LearnerEvent<StepOutput> {
     let progress = view::progress(part.done, part.of);
     let number = Some(part.done as usize);
     LearnerEvent::ProcessedItem(TrainingItem::new(output, progress, number, None))

@@ -6,11 +6,11 @@
 //! are in memory at once, and rounding errors grow with log₂ n instead of n (Higham 1993, section 4). The exchange of
 //! gradients between processes is in `exchange`.
 
-use super::squares::{global_norm, squares};
+use super::norms::{global_norm, gradient_squares};
 use crate::data::loader::Batch;
 use crate::kernel;
 use crate::stack::state::ModelState;
-use crate::task::{StepInput, StepOutput, Trained};
+use crate::task::{StepInput, StepOutput, TrainableModel};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::Tensor;
@@ -31,13 +31,13 @@ pub struct Gradient {
 
 /// Runs all micro-batches of a step and adds their gradients. Each loss is divided by the number of scored positions of
 /// the whole step, so the sum is the gradient of the one big batch.
-pub fn accumulate<M: Trained>(model: &M, batches: Vec<Batch>) -> Gradient {
+pub fn accumulate<M: TrainableModel>(model: &M, batches: Vec<Batch>) -> Gradient {
     accumulate_from(model, batches, None)
 }
 
 /// [`accumulate`] for rows that continue from step to step: each micro-batch begins with the state of its rows, and
 /// `output.state` is the state that all rows pass on.
-pub fn accumulate_from<M: Trained>(
+pub fn accumulate_from<M: TrainableModel>(
     model: &M,
     batches: Vec<Batch>,
     state: Option<&ModelState>,
@@ -56,13 +56,13 @@ pub struct Abandoned(pub usize);
 ///
 /// # Errors
 /// If the step was abandoned: the number of micro-batches done.
-pub fn accumulate_until<M: Trained>(
+pub fn accumulate_until<M: TrainableModel>(
     model: &M,
     batches: Vec<Batch>,
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
 ) -> Result<Gradient, Abandoned> {
-    let (gradients, output) = subtree(model, batches, state, leaves)?;
+    let (gradients, output) = accumulate_subtree(model, batches, state, leaves)?;
     let gradients = gradients.unwrap_or_else(GradientsParams::new);
     Ok(match output.unread.is_empty() {
         true => Gradient {
@@ -73,7 +73,7 @@ pub fn accumulate_until<M: Trained>(
         },
         false => Gradient {
             norm: f64::NAN,
-            squares: squares(model, &gradients),
+            squares: gradient_squares(model, &gradients),
             gradients,
             output,
         },
@@ -81,7 +81,7 @@ pub fn accumulate_until<M: Trained>(
 }
 
 /// Sums some consecutive micro-batches of a step; `None` for no gradients if there are none. `state` is the state of their rows.
-pub(super) fn subtree<M: Trained>(
+pub(super) fn accumulate_subtree<M: TrainableModel>(
     model: &M,
     batches: Vec<Batch>,
     state: Option<&ModelState>,
@@ -114,13 +114,13 @@ pub(super) fn subtree<M: Trained>(
     let (gradients, mut output) = sums.map_or_else(Default::default, |(gradients, output)| {
         (Some(gradients), output)
     });
-    output.state = ModelState::joined(passed_on);
+    output.state = ModelState::concat(passed_on);
     Ok((gradients, output))
 }
 
 /// Divides micro-batches among `processes` processes, a power of two: the subtrees of the step's tree at the depth that
 /// has this many. A process may have none if there are fewer micro-batches than processes.
-pub fn shares(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
+pub fn subtree_ranges(micro_batches: usize, processes: usize) -> Vec<Range<usize>> {
     let mut shares: Vec<Range<usize>> = std::iter::once(0..micro_batches).collect();
     while shares.len() < processes {
         let halves = shares.into_iter().flat_map(|share| {
@@ -161,7 +161,7 @@ impl Gradient {
         if let Some(squares) = self.squares.take() {
             let mut tensors = self.output.unread.tensors();
             tensors.push(squares);
-            let numbers = kernel::numbers(tensors);
+            let numbers = kernel::read_scalars(tensors);
             self.output.take(&numbers);
             self.norm = numbers
                 .last()
@@ -223,7 +223,7 @@ impl ModuleVisitor for Scale<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{shares, tree_sum};
+    use super::{subtree_ranges, tree_sum};
 
     fn shape(names: &str) -> String {
         let mut parts = names.chars().map(String::from);
@@ -251,7 +251,7 @@ mod tests {
         let names = "abcdefghijklmnopqrstuvwx";
         for count in 0..names.len() {
             for processes in [1, 2, 4, 8] {
-                let shares = shares(count, processes);
+                let shares = subtree_ranges(count, processes);
                 assert_eq!(shares.len(), processes);
                 let mut sums = shares.into_iter().map(|share| shape(&names[share]));
                 let joined = tree_sum(&mut sums, processes, &|a, b| match (&*a, &*b) {

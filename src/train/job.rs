@@ -13,8 +13,8 @@ use crate::collective::Ranks;
 use crate::data::Source;
 use crate::error::Result;
 use crate::stack::state::ModelState;
-use crate::stop::Stop;
-use crate::task::Trained;
+use crate::stop::StopFlag;
+use crate::task::TrainableModel;
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use std::collections::{BTreeMap, HashMap};
@@ -32,7 +32,7 @@ pub enum DecidedOn {
 }
 
 /// Everything that a run needs apart from its model.
-pub struct Job<M: Trained> {
+pub struct Job<M: TrainableModel> {
     /// `[train]`.
     pub config: TrainConfig,
     /// `[diagnostics]`, if something is measured.
@@ -44,7 +44,7 @@ pub struct Job<M: Trained> {
     /// The optimizer, with its state when the run is resumed.
     pub optimizer: ModuleOptimizer,
     /// The optimizer state kept for each parameter, for ranks that shard it.
-    pub kept: HashMap<ParamId, StateSize>,
+    pub state_sizes: HashMap<ParamId, StateSize>,
     /// Base learning rate, which the schedule scales.
     pub base_lr: f64,
     /// Learning rate schedule.
@@ -68,11 +68,11 @@ pub struct Job<M: Trained> {
     /// Progress of the run, as checkpoints save it.
     pub state: State,
     /// Scores of the last evaluation.
-    pub last: Option<Scores>,
+    pub last_scores: Option<Scores>,
     /// Note for the journal, if the run is resumed.
     pub note: Option<&'static str>,
     /// Stop signal: when it is raised, the run saves and ends.
-    pub stop: Stop,
+    pub stop: StopFlag,
     /// Step after which the run saves and ends, as if it had been asked to.
     pub pause_at: Option<u64>,
     /// Processes that train the model together.
@@ -81,9 +81,9 @@ pub struct Job<M: Trained> {
     pub route: DecidedOn,
 }
 
-impl<M: Trained> Job<M> {
+impl<M: TrainableModel> Job<M> {
     /// Summarizes the job under the experiment's name.
-    pub fn outline(&self, name: &str) -> RunSummary {
+    pub fn summary(&self, name: &str) -> RunSummary {
         let best = self.state.best;
         RunSummary {
             name: name.into(),
@@ -91,7 +91,7 @@ impl<M: Trained> Job<M> {
             device: self.config.device.clone(),
             step: self.state.step,
             steps: self.config.steps,
-            round: self.config.round(),
+            round: self.config.evaluation_interval(),
             unit: self.unit,
             best: best.map(|best| (best.step, self.config.best_value(best.value))),
             best_by: self.config.best_by.clone(),
@@ -146,7 +146,7 @@ pub struct Report {
     /// Seconds of training in all.
     pub elapsed_s: f64,
     /// Seconds until the last step, at the present speed.
-    pub left_s: Option<f64>,
+    pub remaining_s: Option<f64>,
     /// Other metrics by name.
     pub metrics: BTreeMap<String, f64>,
     /// Description of the part of the split that was read; `None` if all of it was.
@@ -198,11 +198,11 @@ pub trait Observer<M>: Send {
 
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
+pub enum StopReason {
     /// All steps are done.
     Done,
     /// The validation loss did not improve for long enough.
-    Early,
+    NoImprovement,
     /// The step at which the run pauses is done.
     Paused,
     /// The user or the system asked it to stop.
@@ -215,7 +215,7 @@ pub struct Outcome {
     /// Optimizer steps done.
     pub step: u64,
     /// Why the run ended.
-    pub stopped: Stopped,
+    pub stopped: StopReason,
     /// Step and value of the best evaluation, over the items that all evaluations read (`eval_batches`): the loss, or the
     /// metric `best_by`, negated if higher is better.
     pub best: Option<(u64, f64)>,

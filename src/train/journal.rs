@@ -4,7 +4,7 @@
 //! interrupted run wrote after that, and so writes the same lines as a run that was never interrupted.
 //! The last line may be torn if a process died; readers skip it.
 
-use super::links;
+use super::symlinks;
 use crate::error::{Error, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -28,7 +28,7 @@ impl Journal {
     /// If the file is shorter than `len` (earlier lines are lost) or cannot be written.
     pub fn open(path: impl AsRef<Path>, len: u64) -> Result<Self> {
         let path = path.as_ref().to_path_buf();
-        let mut file = links::open_own(&path)?;
+        let mut file = symlinks::open_refusing_symlink(&path)?;
         let found = file.metadata().map_err(Error::io("read", &path))?.len();
         require(&path, found, len)?;
         file.set_len(len).map_err(Error::io("truncate", &path))?;
@@ -123,7 +123,7 @@ pub const TIMING: &[&str] = &["items_per_s", "elapsed_s", "memory_mb"];
 
 impl Line {
     /// Removes the fields that depend on the clock or the machine.
-    pub fn timeless(mut self) -> Self {
+    pub fn without_timing(mut self) -> Self {
         self.numbers
             .retain(|name, _| !TIMING.contains(&name.as_str()));
         self

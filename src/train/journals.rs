@@ -5,8 +5,8 @@ use super::checkpoint::State;
 use super::diagnostics::Diagnosis;
 use super::exporters::{Exporters, JournalConfig};
 use super::journal::{self, Journal};
-use super::links::Home;
 use super::run_dir::{self, RunDir};
+use super::symlinks::FolderGuard;
 use crate::error::Result;
 use serde_json::Value;
 use std::path::Path;
@@ -31,10 +31,10 @@ pub fn require_lines(root: &Path, state: &State) -> Result<()> {
 }
 
 /// The open journals of a run; on a rank that writes nothing, lines are dropped.
-pub struct Journals(Option<Open>);
+pub struct Journals(Option<OpenJournals>);
 
-struct Open {
-    home: Home,
+struct OpenJournals {
+    home: FolderGuard,
     metrics: Journal,
     /// Open if something is measured, or if an earlier process of the run measured something: lines that it wrote after
     /// the checkpoint must be cut off.
@@ -58,8 +58,8 @@ impl Journals {
         let diagnostics = (diagnosed || path.exists())
             .then(|| Journal::open(path, state.diagnostics_bytes))
             .transpose()?;
-        Ok(Self(Some(Open {
-            home: run.home().clone(),
+        Ok(Self(Some(OpenJournals {
+            home: run.guard().clone(),
             metrics,
             diagnostics,
             exporters: Exporters::open(run.root(), copies, state.elapsed_s)?,
@@ -79,9 +79,9 @@ impl Journals {
         let Some(open) = &mut self.0 else {
             return Ok(());
         };
-        open.home.require()?;
+        open.home.require_in_place()?;
         open.metrics.append(line)?;
-        open.exporters.follow(line)
+        open.exporters.export_line(line)
     }
 
     /// Appends a line to `diagnostics.jsonl`.
@@ -92,12 +92,12 @@ impl Journals {
         let Some(open) = &mut self.0 else {
             return Ok(());
         };
-        open.home.require()?;
+        open.home.require_in_place()?;
         let line = diagnosis.line();
         if let Some(journal) = &mut open.diagnostics {
             journal.append(&line)?;
         }
-        open.exporters.follow(&line)
+        open.exporters.export_line(&line)
     }
 
     /// Flushes the lines to the disk, and records their lengths in the state of a checkpoint.

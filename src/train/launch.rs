@@ -2,9 +2,9 @@
 
 use super::job::{Job, Observer, Outcome};
 use super::strategy::StepStrategy;
-use super::view::{NoFiles, Renderer, StepMetric, View, names};
+use super::view::{NullLogger, Renderer, StepMetric, View, names};
 use crate::error::Result;
-use crate::task::{StepInput, Trained};
+use crate::task::{StepInput, TrainableModel};
 use burn::data::dataloader::{DataLoader, DataLoaderIterator, Progress};
 use burn::data::dataset::DatasetError;
 use burn::optim::SgdConfig;
@@ -17,17 +17,17 @@ use std::sync::Arc;
 /// # Errors
 /// [`Error::Interrupted`](crate::error::Error::Interrupted) if the run was asked to stop and is saved; divergence;
 /// files that cannot be read or written.
-pub fn run<M: Trained>(
+pub fn run<M: TrainableModel>(
     model: M,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
     view: Box<dyn View>,
 ) -> Result<Outcome> {
     let folder = job.run.root().to_path_buf();
-    let rounds = job.config.steps.div_ceil(job.config.round());
+    let rounds = job.config.steps.div_ceil(job.config.evaluation_interval());
     let strategy = Arc::new(StepStrategy::new(job, observer));
     let training = SupervisedTraining::<M>::new(folder, Arc::new(NoLoader), Arc::new(NoLoader))
-        .with_metric_logger(NoFiles)
+        .with_metric_logger(NullLogger)
         .with_application_logger(None)
         .num_epochs(rounds as usize)
         .metric_train_numeric(StepMetric::new(names::LOSS, |v| v.loss, false))

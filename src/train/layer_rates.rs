@@ -1,7 +1,7 @@
 //! `[init] layer_lr_decay`: the distance of a parameter from the end of its stack.
 
 use crate::model::StackDepths;
-use crate::nn::role::{Place, Role, Side};
+use crate::nn::role::{Place, Role, StackSide};
 
 /// Returns the number of layers between a parameter and the end of its stack: 0 for heads and the last norm, 1 for the
 /// last block, and the number of blocks plus one for the input modules. Each of two stacks is counted by itself; stages
@@ -9,16 +9,18 @@ use crate::nn::role::{Place, Role, Side};
 pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
     let layers = match (role.side, role.place) {
         // These are trained next to the fine-tuned network and are not part of its layers.
-        (Some(Side::Generates | Side::Reconstructs | Side::Projects), _) => return 0,
-        (Some(Side::Reads), _) | (None, Some(Place::SourceTokens)) => depths.reads,
-        (Some(Side::Writes), _) => depths.writes,
+        (Some(StackSide::Generator | StackSide::PixelDecoder | StackSide::ProjectionHead), _) => {
+            return 0;
+        }
+        (Some(StackSide::Encoder), _) | (None, Some(Place::SourceTokens)) => depths.encoder,
+        (Some(StackSide::Decoder), _) => depths.decoder,
         (None, _) => depths.tokens,
     };
     let depth = match (role.stage, role.block) {
         _ if role.is_input() => layers + 1,
-        (Some(stage), block) => in_stages(&depths.stages, stage, block),
+        (Some(stage), block) => depth_in_stages(&depths.stages, stage, block),
         (None, Some(block)) => {
-            layers.saturating_sub(depths.share.owners(layers).last(role.place, block))
+            layers.saturating_sub(depths.sharing.owners(layers).last(role.place, block))
         }
         (None, None) => 0,
     };
@@ -27,7 +29,7 @@ pub(super) fn depth_from_end(role: Role, depths: &StackDepths) -> i32 {
 
 /// Depth from the end in stages with these numbers of blocks. The patch merging after the blocks of a stage belongs to
 /// the last of them (Xie et al. 2022, SimMIM, released code).
-fn in_stages(stages: &[usize], stage: usize, block: Option<usize>) -> usize {
+fn depth_in_stages(stages: &[usize], stage: usize, block: Option<usize>) -> usize {
     let blocks = stages.get(stage).copied().unwrap_or(0);
     let own = block.map_or(1, |block| blocks.saturating_sub(block));
     own + stages.iter().skip(stage + 1).sum::<usize>()
@@ -37,7 +39,7 @@ fn in_stages(stages: &[usize], stage: usize, block: Option<usize>) -> usize {
 mod tests {
     use super::*;
     use crate::data::Shape;
-    use crate::model::{ModelConfig, ModelInputs, SwinConfig};
+    use crate::model::{BuildContext, ModelConfig, SwinConfig};
     use crate::stack::ShareConfig;
     use crate::stack::sharing::{NotShared, SharedBy};
     use crate::task::{ImageClassificationConfig, TaskConfig};
@@ -46,20 +48,20 @@ mod tests {
     use std::collections::BTreeMap;
 
     const ONE_STACK: StackDepths = StackDepths {
-        reads: 4,
-        writes: 4,
+        encoder: 4,
+        decoder: 4,
         tokens: 4,
-        share: ShareConfig::None(NotShared {}),
+        sharing: ShareConfig::None(NotShared {}),
         stages: Vec::new(),
     };
 
     #[test]
     fn each_of_two_stacks_counts_from_its_own_end() {
         let depths = StackDepths {
-            reads: 6,
-            writes: 2,
+            encoder: 6,
+            decoder: 2,
             tokens: 6,
-            share: ShareConfig::default(),
+            sharing: ShareConfig::default(),
             stages: Vec::new(),
         };
         let depth = |side, place, block| {
@@ -71,7 +73,7 @@ mod tests {
             };
             depth_from_end(role, &depths)
         };
-        let (reads, writes) = (Some(Side::Reads), Some(Side::Writes));
+        let (reads, writes) = (Some(StackSide::Encoder), Some(StackSide::Decoder));
         let blocks = Some(Place::Blocks);
         assert_eq!(depth(reads, blocks, Some(5)), 1);
         assert_eq!(depth(reads, blocks, Some(0)), 6);
@@ -107,7 +109,7 @@ mod tests {
             cycle: 1,
         };
         let depths = StackDepths {
-            share: ShareConfig::FeedForward(by),
+            sharing: ShareConfig::FeedForward(by),
             ..ONE_STACK
         };
         let depth = |place, block| {
@@ -140,7 +142,7 @@ mod tests {
             classes: vec!["cat".into(), "dog".into()],
             ..Shape::default()
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed: 0,
             device: &Device::default(),

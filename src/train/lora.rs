@@ -25,14 +25,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 /// Largest rank: beyond it an adapter is larger than the weights of any known model.
-pub const MOST: usize = 1 << 16;
+pub const MAX_RANK: usize = 1 << 16;
 
 /// `[lora]`: adapters that are trained while all other parameters are frozen.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct LoraConfig {
     /// r: rows of A and columns of B. Source: Hu et al. 2022, section 4.1.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_RANK))]
     pub rank: usize,
     /// α: the adapter's product is multiplied by α/r. Source: Hu et al. 2022, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
@@ -57,7 +57,7 @@ impl Default for LoraConfig {
 }
 
 /// Suffixes of the paths of B and A, after the path of the weight.
-const ENDINGS: [&str; 2] = [".lora.a", ".lora.b"];
+const FACTOR_SUFFIXES: [&str; 2] = [".lora.a", ".lora.b"];
 
 /// Returns whether a path belongs to an adapter's factor.
 pub fn is_adapter(path: &str) -> bool {
@@ -66,12 +66,14 @@ pub fn is_adapter(path: &str) -> bool {
 
 /// Returns the path of the weight that a factor belongs to; `None` for any other parameter.
 pub fn base_of(path: &str) -> Option<&str> {
-    ENDINGS.iter().find_map(|ending| path.strip_suffix(ending))
+    FACTOR_SUFFIXES
+        .iter()
+        .find_map(|ending| path.strip_suffix(ending))
 }
 
 /// Returns the paths of a weight's factors B and A.
 pub fn factors_of(weight: &str) -> [String; 2] {
-    ENDINGS.map(|ending| format!("{weight}{ending}"))
+    FACTOR_SUFFIXES.map(|ending| format!("{weight}{ending}"))
 }
 
 impl LoraConfig {
@@ -82,7 +84,7 @@ impl LoraConfig {
 
     /// Reports invalid values of the keys.
     pub fn faults(&self, at: &mut TableFaults) {
-        at.count("rank", self.rank, MOST);
+        at.count("rank", self.rank, MAX_RANK);
         at.positive("alpha", self.alpha);
         if self.targets.is_empty() {
             let rule = "targets = [] names no weight: nothing gets an adapter; leave targets out for queries and values";
@@ -104,8 +106,8 @@ impl LoraConfig {
     ///
     /// # Errors
     /// If a pattern matches nothing, a weight is both a target and trained in full, or norms keep running averages.
-    pub fn attached<M: Module>(&self, model: M, seed: u64) -> Result<M> {
-        let all = parameters::with_state(&model);
+    pub fn attach<M: Module>(&self, model: M, seed: u64) -> Result<M> {
+        let all = parameters::list_with_state(&model);
         if let Some(kept) = all
             .iter()
             .find(|p| p.role.kind == Some(ParameterKind::State))
@@ -116,7 +118,7 @@ impl LoraConfig {
                 kept.path
             )));
         }
-        let linear = linear::weights(&model);
+        let linear = linear::weight_paths(&model);
         let weights = all.iter().filter(|p| linear.contains(&p.path));
         let weights: Vec<Parameter> = weights.cloned().collect();
         if weights.is_empty() {
@@ -152,9 +154,9 @@ impl LoraConfig {
     ///
     /// # Errors
     /// If a pattern is not a regular expression.
-    pub fn keep_found<M: Module>(&mut self, model: &M) -> Result<()> {
+    pub fn drop_unmatched<M: Module>(&mut self, model: &M) -> Result<()> {
         let all = parameters::list(model);
-        let linear = linear::weights(model);
+        let linear = linear::weight_paths(model);
         for (key, patterns) in [
             ("targets", &mut self.targets),
             ("in_full", &mut self.in_full),
@@ -175,7 +177,7 @@ impl LoraConfig {
     ///
     /// # Errors
     /// If a pattern is not a regular expression.
-    pub fn trained(&self, all: Vec<Parameter>) -> Result<Vec<Parameter>> {
+    pub fn trainable(&self, all: Vec<Parameter>) -> Result<Vec<Parameter>> {
         let in_full = Patterns::of("lora", "in_full", &self.in_full)?;
         let learns = |p: &Parameter| is_adapter(&p.path) || in_full.match_path(&p.path);
         Ok(all.into_iter().filter(learns).collect())
@@ -200,7 +202,7 @@ impl LoraConfig {
         for base in bases {
             let [b, a] = factors_of(&base).map(|path| weights.remove(&path));
             let merged = match (b, a, weights.get(&base)) {
-                (Some(b), Some(a), Some(w)) => merged(w, b, a, self.scale()),
+                (Some(b), Some(a), Some(w)) => merge_factors(w, b, a, self.scale()),
                 _ => None,
             };
             let merged = merged.ok_or_else(|| {
@@ -216,7 +218,7 @@ impl LoraConfig {
 }
 
 /// Computes W + s·B·A in W's number format, or in 32 bits if that overflows the format; `None` if the shapes do not fit.
-fn merged(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<TensorData> {
+fn merge_factors(w: &TensorData, b: TensorData, a: TensorData, scale: f64) -> Option<TensorData> {
     let dims = |data: &TensorData| <[usize; 2]>::try_from(data.shape().to_vec()).ok();
     let ([d_out, d_in], [rows, rank], [inner, columns]) = (dims(w)?, dims(&b)?, dims(&a)?);
     if rows != d_out || columns != d_in || inner != rank {
@@ -258,7 +260,7 @@ impl Reparameterizer for Attach {
             (Some(path), &[d_out, d_in]) => {
                 let [b, a] = factors_of(path);
                 let bound = 1.0 / (d_in.max(1) as f32).sqrt();
-                let part = rng::part(rng::part(0, "lora"), path);
+                let part = rng::part_coordinate(rng::part_coordinate(0, "lora"), path);
                 let stream = Stream::new(self.seed, Purpose::Init, (0, part, 0));
                 Some(LoraAdapter {
                     a: factor(&b, [d_out, self.rank], &device, |n| vec![0.0; n]),

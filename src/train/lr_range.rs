@@ -5,16 +5,16 @@ use super::config::TrainConfig;
 use super::gradients;
 use crate::data::{Source, loader};
 use crate::error::{Error, Result};
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use burn::optim::ModuleOptimizer;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 /// Weight of the earlier losses in the smoothed loss.
-const KEPT: f64 = 0.95;
+const SMOOTHING: f64 = 0.95;
 
 /// A smoothed loss above this multiple of the lowest one ends the test: training has diverged.
-const DIVERGED: f64 = 4.0;
+const DIVERGENCE_FACTOR: f64 = 4.0;
 
 /// Rates that a test may use: below them no 32-bit weight changes, above them no weight survives. Their quotients are
 /// far from the limits of floating-point numbers.
@@ -22,7 +22,7 @@ pub const RATES: RangeInclusive<f64> = 1e-12..=1e3;
 
 /// Learning rates of a test, in geometric progression from the first to the last.
 #[derive(Clone, Copy, Debug)]
-pub struct Range {
+pub struct RateRange {
     /// Learning rate of the first step.
     pub from: f64,
     /// Learning rate of the last step.
@@ -42,7 +42,7 @@ pub struct TestStep {
     pub smooth: f64,
 }
 
-impl Range {
+impl RateRange {
     /// Returns the learning rate of a step, counted from 0.
     pub fn lr(&self, step: u64) -> f64 {
         let last = self.steps.saturating_sub(1).max(1);
@@ -54,12 +54,12 @@ impl Range {
 ///
 /// # Errors
 /// If the data cannot be read.
-pub fn test<M: Trained>(
+pub fn run_test<M: TrainableModel>(
     mut model: M,
     mut optimizer: ModuleOptimizer,
     config: &TrainConfig,
     (source, seed): (Arc<dyn Source>, u64),
-    range: Range,
+    range: RateRange,
 ) -> Result<Vec<TestStep>> {
     let order = config.order(seed);
     let mut stream = loader::train_stream(source, order, config.micro_batch_size(), 0);
@@ -79,12 +79,12 @@ pub fn test<M: Trained>(
         if !loss.is_finite() || !gradient.norm.is_finite() {
             break;
         }
-        mean = KEPT * mean + (1.0 - KEPT) * loss;
-        let smooth = mean / (1.0 - KEPT.powi(step as i32 + 1));
+        mean = SMOOTHING * mean + (1.0 - SMOOTHING) * loss;
+        let smooth = mean / (1.0 - SMOOTHING.powi(step as i32 + 1));
         let lr = range.lr(step);
         tried.push(TestStep { lr, loss, smooth });
         least = least.min(smooth);
-        if smooth > DIVERGED * least {
+        if smooth > DIVERGENCE_FACTOR * least {
             break;
         }
         carried = gradient.output.state.take();
@@ -96,15 +96,15 @@ pub fn test<M: Trained>(
 
 /// Learning rates that a test suggests.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Advice {
+pub struct SuggestedRates {
     /// Rate at which the smoothed loss falls fastest with the logarithm of the rate.
     pub steepest: f64,
     /// Rate of the lowest smoothed loss.
-    pub least: f64,
+    pub at_lowest_loss: f64,
 }
 
 /// Returns the advice of a test; `None` if the loss never fell.
-pub fn advice(tried: &[TestStep]) -> Option<Advice> {
+pub fn suggest_rates(tried: &[TestStep]) -> Option<SuggestedRates> {
     let least = tried.iter().min_by(|a, b| a.smooth.total_cmp(&b.smooth))?;
     let falling: Vec<&TestStep> = tried.iter().take_while(|t| t.lr <= least.lr).collect();
     let slope =
@@ -115,9 +115,9 @@ pub fn advice(tried: &[TestStep]) -> Option<Advice> {
         .windows(2)
         .min_by(|a, b| slope(a).total_cmp(&slope(b)))
         .filter(|pair| slope(pair) < 0.0)?;
-    Some(Advice {
+    Some(SuggestedRates {
         steepest: steepest[1].lr,
-        least: least.lr,
+        at_lowest_loss: least.lr,
     })
 }
 
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn curve(loss: impl Fn(f64) -> f64) -> Vec<TestStep> {
-        let range = Range {
+        let range = RateRange {
             from: 1e-6,
             to: 1.0,
             steps: 61,
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn rates_rise_by_the_same_factor() {
-        let range = Range {
+        let range = RateRange {
             from: 1e-6,
             to: 1.0,
             steps: 7,
@@ -161,10 +161,13 @@ mod tests {
         // A fall like a logistic curve around 1e-3, then a rise above 1e-1.
         let loss =
             |at: f64| 2.0 - 1.0 / (1.0 + (-4.0 * (at + 3.0)).exp()) + 5.0 * (at + 1.0).max(0.0);
-        let advice = advice(&curve(loss)).unwrap();
+        let advice = suggest_rates(&curve(loss)).unwrap();
         assert!((advice.steepest.log10() + 3.0).abs() < 0.11, "{advice:?}");
-        assert!((advice.least.log10() + 1.0).abs() < 0.06, "{advice:?}");
-        assert_eq!(super::advice(&curve(|at| at)), None);
-        assert_eq!(super::advice(&[]), None);
+        assert!(
+            (advice.at_lowest_loss.log10() + 1.0).abs() < 0.06,
+            "{advice:?}"
+        );
+        assert_eq!(super::suggest_rates(&curve(|at| at)), None);
+        assert_eq!(super::suggest_rates(&[]), None);
     }
 }

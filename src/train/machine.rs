@@ -30,13 +30,13 @@ pub struct Machine {
 
 impl Machine {
     /// Describes this machine.
-    pub fn here(device: &str) -> Self {
+    pub fn detect(device: &str) -> Self {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
         Self {
             cpu: field(&read("/proc/cpuinfo"), "model name", ':')
                 .unwrap_or_else(|| std::env::consts::ARCH.into()),
             cores: std::thread::available_parallelism().map_or(1, usize::from),
-            memory_bytes: bytes("/proc/meminfo", "MemTotal").unwrap_or(0),
+            memory_bytes: read_proc_bytes("/proc/meminfo", "MemTotal").unwrap_or(0),
             os: field(&read("/etc/os-release"), "PRETTY_NAME", '=')
                 .map_or_else(|| std::env::consts::OS.into(), |name| name.replace('"', "")),
             device: device.into(),
@@ -48,7 +48,7 @@ impl Machine {
 }
 
 /// Reads a size in kB from a file of `/proc` and returns it in bytes; `None` if there is no such file.
-pub fn bytes(file: &str, name: &str) -> Option<u64> {
+pub fn read_proc_bytes(file: &str, name: &str) -> Option<u64> {
     let text = std::fs::read_to_string(file).ok()?;
     let size = field(&text, name, ':')?;
     let kib: u64 = size.trim_end_matches("kB").trim().parse().ok()?;
@@ -56,17 +56,17 @@ pub fn bytes(file: &str, name: &str) -> Option<u64> {
 }
 
 /// Environment variable for how much memory a run may take, as `64G` or in bytes; it overrides the machine's memory.
-pub const LIMIT: &str = "FORMWORK_MEMORY";
+pub const MEMORY_VARIABLE: &str = "FORMWORK_MEMORY";
 
 /// Returns the bytes of memory that this process may use: the machine's, or less if its control group or one above it
 /// is limited. `None` if the system does not tell.
-pub fn memory() -> Option<u64> {
+pub fn available_memory() -> Option<u64> {
     memory_below(Path::new("/"))
 }
 
 /// [`memory`] of a machine whose files lie below `root`.
 fn memory_below(root: &Path) -> Option<u64> {
-    let whole = bytes(&root.join("proc/meminfo").to_string_lossy(), "MemTotal");
+    let whole = read_proc_bytes(&root.join("proc/meminfo").to_string_lossy(), "MemTotal");
     let groups = std::fs::read_to_string(root.join("proc/self/cgroup")).unwrap_or_default();
     let mut limits: Vec<u64> = whole.into_iter().collect();
     for line in groups.lines() {
@@ -93,7 +93,7 @@ fn memory_below(root: &Path) -> Option<u64> {
 }
 
 /// Parses a size such as `64G` into bytes: the letters K, M, G and T are powers of 1024.
-pub fn size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (digits, unit) = match text.char_indices().last()? {
         (at, 'k' | 'K') => (&text[..at], 1 << 10),
@@ -107,7 +107,7 @@ pub fn size(text: &str) -> Option<u64> {
 
 /// Returns the resident memory of this process in MB (2²⁰ bytes), if the system tells.
 pub fn resident_mb() -> Option<f64> {
-    bytes("/proc/self/status", "VmRSS").map(|bytes| bytes as f64 / f64::from(1 << 20))
+    read_proc_bytes("/proc/self/status", "VmRSS").map(|bytes| bytes as f64 / f64::from(1 << 20))
 }
 
 /// Returns the value of the first line `name <separator> value`.
@@ -161,10 +161,10 @@ mod tests {
             ("7", Some(7)),
             ("2 T", Some(2 << 40)),
         ] {
-            assert_eq!(size(text), bytes, "{text}");
+            assert_eq!(parse_size(text), bytes, "{text}");
         }
         for text in ["", "G", "-1", "many", "99999999999T", "é"] {
-            assert_eq!(size(text), None, "{text}");
+            assert_eq!(parse_size(text), None, "{text}");
         }
     }
 }

@@ -10,7 +10,7 @@ const OF_RUNS: &[Metric] = &[Metric::higher("items_per_s"), Metric::higher("mfu"
 
 /// Returns the metrics of evaluations in the order in which tables show them: first those of all tasks, then those that
 /// several tasks measure, then each task's own.
-pub fn of_evaluations() -> impl Iterator<Item = &'static Metric> {
+pub fn evaluation_metrics() -> impl Iterator<Item = &'static Metric> {
     let tables = [OF_ALL, metric::METRICS].into_iter();
     tables.chain(task::METRICS.iter().copied()).flatten()
 }
@@ -18,8 +18,8 @@ pub fn of_evaluations() -> impl Iterator<Item = &'static Metric> {
 /// Returns whether higher values of a metric are better. If a column's name ends with several metrics, the longest one
 /// counts; an unknown metric is treated as a loss.
 pub fn higher_is_better(column: &str) -> bool {
-    let all = of_evaluations().chain(OF_RUNS);
-    let meant = all.filter(|metric| metric.is_meant_by(column));
+    let all = evaluation_metrics().chain(OF_RUNS);
+    let meant = all.filter(|metric| metric.matches_column(column));
     let longest = meant.max_by_key(|metric| metric.name.len());
     longest.is_some_and(|metric| metric.higher_is_better)
 }

@@ -31,7 +31,7 @@ pub struct Parameter {
 /// Lists the float parameters in the order of the module's fields, without state that no optimizer updates. Values that
 /// are not drawn yet stay undrawn.
 pub fn list<M: Module>(model: &M) -> Vec<Parameter> {
-    let mut all = with_state(model);
+    let mut all = list_with_state(model);
     all.retain(|parameter| !parameter.role.kind.is_some_and(ParameterKind::is_untrained));
     all
 }
@@ -51,7 +51,7 @@ pub fn matching(pattern: &ParamGroup, parameters: &[Parameter]) -> Vec<bool> {
 }
 
 /// Lists the content of a model's checkpoint: the float parameters and the state of norms, in the order of the fields.
-pub fn with_state<M: Module>(model: &M) -> Vec<Parameter> {
+pub fn list_with_state<M: Module>(model: &M) -> Vec<Parameter> {
     let mut lister = Lister::default();
     model.visit(&mut lister);
     lister.found
@@ -71,7 +71,7 @@ pub fn name_parameters<M: Module>(model: M) -> M {
 }
 
 /// Draws the values of all parameters now, in order.
-pub fn materialised<M: Module>(model: M) -> M {
+pub fn materialize<M: Module>(model: M) -> M {
     model.visit(&mut Drawer);
     model
 }
@@ -84,7 +84,7 @@ pub fn values<M: Module>(model: &M) -> GradientsParams {
 }
 
 /// As [`values`], without frozen parameters.
-pub fn moving<M: Module>(model: &M) -> GradientsParams {
+pub fn trainable_values<M: Module>(model: &M) -> GradientsParams {
     let mut moving = Moving {
         of_norm: false,
         found: GradientsParams::new(),

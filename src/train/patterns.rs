@@ -61,7 +61,10 @@ impl<'a> Patterns<'a> {
     }
 
     /// Fails if a pattern matches no path.
-    pub(super) fn all_found<'p>(&self, paths: impl Iterator<Item = &'p str> + Clone) -> Result<()> {
+    pub(super) fn require_all_matched<'p>(
+        &self,
+        paths: impl Iterator<Item = &'p str> + Clone,
+    ) -> Result<()> {
         for (pattern, group) in &self.groups {
             let hit = |path: &str| group.matches(&parameters::id_of(path), Some(path));
             if !paths.clone().any(hit) {

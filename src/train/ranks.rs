@@ -18,7 +18,7 @@ pub fn micro_batches(config: &TrainConfig) -> Option<usize> {
 }
 
 /// Returns all numbers of ranks that can share this many micro-batches, ascending.
-pub fn allowed(micro_batches: usize) -> Vec<usize> {
+pub fn allowed_counts(micro_batches: usize) -> Vec<usize> {
     let powers = (0..usize::BITS).map(|power| 1 << power);
     powers
         .take_while(|ranks| micro_batches > 0 && micro_batches.is_multiple_of(*ranks))
@@ -26,23 +26,23 @@ pub fn allowed(micro_batches: usize) -> Vec<usize> {
 }
 
 /// Returns the largest number of ranks that is allowed for both of these numbers of micro-batches.
-pub fn most(one: usize, other: usize) -> usize {
+pub fn largest_common(one: usize, other: usize) -> usize {
     let halvings = (one | other).max(1).trailing_zeros();
     1 << halvings
 }
 
 /// Returns the allowed number of ranks nearest to `ranks`; of two equally near ones, the smaller.
 pub fn nearest(ranks: usize, micro_batches: usize) -> usize {
-    let allowed = allowed(micro_batches).into_iter();
+    let allowed = allowed_counts(micro_batches).into_iter();
     allowed.min_by_key(|n| n.abs_diff(ranks)).unwrap_or(1)
 }
 
 /// Explains why this many ranks cannot share the steps of a run, with the nearest number that can; `None` if they can.
 pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     let Some(count) = micro_batches(config) else {
-        return power_fault(ranks);
+        return power_of_two_fault(ranks);
     };
-    if allowed(count).contains(&ranks) {
+    if allowed_counts(count).contains(&ranks) {
         return None;
     }
     let near = nearest(ranks, count);
@@ -64,7 +64,7 @@ pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
 }
 
 /// Explains why this many ranks cannot share any step, regardless of its number of micro-batches; `None` if they can.
-pub fn power_fault(ranks: usize) -> Option<String> {
+pub fn power_of_two_fault(ranks: usize) -> Option<String> {
     let below = 1 << ranks.max(1).ilog2();
     let near = match ranks.saturating_sub(below) * 2 > below {
         true => below * 2,
@@ -98,14 +98,15 @@ mod tests {
 
     #[test]
     fn ranks_are_powers_of_two_that_divide() {
-        assert_eq!(allowed(1), [1]);
-        assert_eq!(allowed(6), [1, 2]);
-        assert_eq!(allowed(7), [1]);
-        assert_eq!(allowed(8), [1, 2, 4, 8]);
-        assert_eq!(allowed(0), [0; 0]);
+        assert_eq!(allowed_counts(1), [1]);
+        assert_eq!(allowed_counts(6), [1, 2]);
+        assert_eq!(allowed_counts(7), [1]);
+        assert_eq!(allowed_counts(8), [1, 2, 4, 8]);
+        assert_eq!(allowed_counts(0), [0; 0]);
         let near: Vec<usize> = [1, 3, 5, 6, 7, 100].map(|ranks| nearest(ranks, 8)).into();
         assert_eq!(near, [1, 2, 4, 4, 8, 8]);
-        let most = [(4, 8), (8, 4), (4, 2), (6, 4), (3, 8), (0, 0)].map(|(a, b)| most(a, b));
+        let most =
+            [(4, 8), (8, 4), (4, 2), (6, 4), (3, 8), (0, 0)].map(|(a, b)| largest_common(a, b));
         assert_eq!(most, [4, 4, 2, 2, 1, 1]);
     }
 

@@ -9,13 +9,13 @@ use crate::data::{Item, NOT_SCORED, Source, Split, TextItem};
 use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 use crate::stack::state::ModelState;
-use crate::task::{StepInput, StepOutput, Trained};
+use crate::task::{StepInput, StepOutput, TrainableModel};
 use burn::train::InferenceStep;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Batch sizes that the search for the fastest batch of windows tries, as long as it gets faster.
-const ROWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
+const TRIED_BATCH_SIZES: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
 /// Maximum number of tokens in a batch, so that it fits in memory.
 const MOST_TOKENS: usize = 1 << 16;
 /// Minimum number of segments that are timed.
@@ -86,7 +86,11 @@ impl RandomTexts {
 }
 
 /// Returns the seconds and the output of one batch; the time includes reading its loss to the host.
-fn timed<M: Trained>(model: &M, batch: Batch, state: Option<ModelState>) -> (f64, StepOutput) {
+fn time_batch<M: TrainableModel>(
+    model: &M,
+    batch: Batch,
+    state: Option<ModelState>,
+) -> (f64, StepOutput) {
     let began = Instant::now();
     let output = InferenceStep::step(model, StepInput { batch, state });
     (began.elapsed().as_secs_f64(), output)
@@ -97,7 +101,7 @@ fn timed<M: Trained>(model: &M, batch: Batch, state: Option<ModelState>) -> (f64
 ///
 /// # Errors
 /// If the model keeps nothing from segment to segment.
-pub fn in_segments<M: Trained>(
+pub fn time_segments<M: TrainableModel>(
     model: &M,
     texts: RandomTexts,
     segment: usize,
@@ -115,7 +119,7 @@ pub fn in_segments<M: Trained>(
     // One segment more than fills the memory, since the first one of a size allocates its buffers.
     let untimed = before.div_ceil(segment) + 1;
     for number in 0..untimed + timed_segments {
-        let (time, output) = timed(model, texts.batch(1, segment, segment)?, state.take());
+        let (time, output) = time_batch(model, texts.batch(1, segment, segment)?, state.take());
         state = output.state;
         if number >= untimed {
             seconds += time;
@@ -134,18 +138,19 @@ pub fn in_segments<M: Trained>(
 ///
 /// # Errors
 /// None in practice: random texts always give batches.
-pub fn sliding<M: Trained>(
+pub fn time_sliding_windows<M: TrainableModel>(
     model: &M,
     texts: RandomTexts,
     window: usize,
     least: usize,
 ) -> Result<TokenTime> {
-    let round =
-        |rows: usize| -> Result<f64> { Ok(timed(model, texts.batch(rows, window, 1)?, None).0) };
+    let round = |rows: usize| -> Result<f64> {
+        Ok(time_batch(model, texts.batch(rows, window, 1)?, None).0)
+    };
     // The first pass allocates buffers.
     round(1)?;
     let (mut rows, mut best, mut slower) = (1, f64::INFINITY, 0);
-    for tried in ROWS {
+    for tried in TRIED_BATCH_SIZES {
         if tried > 1 && (tried * window > MOST_TOKENS || slower == 2) {
             break;
         }

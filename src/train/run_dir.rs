@@ -15,8 +15,8 @@ mod required;
 mod scores;
 
 use super::checkpoint::{self, BEST, LATEST};
-use super::links::{self, Home};
-use super::run_files;
+use super::run_manifest;
+use super::symlinks::{self, FolderGuard};
 use crate::error::{Error, Result, shell_word};
 use crate::files;
 use std::fs::{File, OpenOptions, TryLockError};
@@ -24,8 +24,8 @@ use std::io::{ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-pub use required::{RUNS, locate, require_run};
-pub use scores::changing_scores;
+pub use required::{DEFAULT_FOLDER, locate, require_run};
+pub use scores::lock_scores;
 
 /// The experiment as its author wrote it.
 pub const EXPERIMENT: &str = "experiment.toml";
@@ -72,13 +72,13 @@ const SCORES_LOCK: &str = "scores.lock";
 const STEPS: &str = "steps";
 const REPORT: &str = "report";
 /// How long to wait for a process that is about to exit.
-const MOMENT: Duration = Duration::from_millis(300);
+const EXIT_GRACE: Duration = Duration::from_millis(300);
 /// An open run folder; no other process can train in it until the value is dropped.
 #[derive(Debug)]
 pub struct RunDir {
     root: PathBuf,
     _lock: Option<File>,
-    home: Home,
+    home: FolderGuard,
 }
 
 /// What to do with an existing run.
@@ -97,7 +97,7 @@ impl RunDir {
     /// If the folder holds a run (unless it is to be replaced) or anything else, or another process trains in it.
     pub fn create(root: impl AsRef<Path>, existing: Existing) -> Result<Self> {
         let root = root.as_ref();
-        links::require_target(root)?;
+        symlinks::require_target(root)?;
         if !is_run(root) && !is_vacant(root)? {
             return Err(Error::usage(format!(
                 "{} exists and is not a run folder; name another with --run DIR",
@@ -106,12 +106,12 @@ impl RunDir {
         }
         if is_run(root) && existing == Existing::Refuse {
             // Advice about a run that another process trains would be wrong a moment later.
-            let why = if is_busy(root) { held } else { refusal };
+            let why = if is_busy(root) { locked_error } else { refusal };
             return Err(why(root));
         }
         std::fs::create_dir_all(root).map_err(Error::io("create", root))?;
         let run = Self::locked(root)?;
-        files::delete_leftovers(root, is_written_aside)?;
+        files::delete_leftovers(root, is_replaced_atomically)?;
         if is_run(root) {
             // Another process may have created a run since the first check.
             if existing == Existing::Refuse {
@@ -136,11 +136,11 @@ impl RunDir {
     }
 
     /// Returns the folder of a run that another rank has locked and writes.
-    pub fn of_others(root: impl AsRef<Path>) -> Self {
+    pub fn of_other_rank(root: impl AsRef<Path>) -> Self {
         let root = root.as_ref();
         Self {
             root: root.to_path_buf(),
-            home: Home::of_others(root, &root.join(LOCK)),
+            home: FolderGuard::of_other_process(root, &root.join(LOCK)),
             _lock: None,
         }
     }
@@ -157,7 +157,7 @@ impl RunDir {
 
     /// Returns the folder of the checkpoints.
     pub fn steps(&self) -> PathBuf {
-        steps_of(&self.root)
+        checkpoints_folder(&self.root)
     }
 
     /// Writes a file of the run atomically.
@@ -169,17 +169,17 @@ impl RunDir {
     }
 
     /// Returns the folder with the check that it is still there.
-    pub fn home(&self) -> &Home {
+    pub fn guard(&self) -> &FolderGuard {
         &self.home
     }
 
     fn locked(root: &Path) -> Result<Self> {
-        links::refuse(root)?;
+        symlinks::refuse_symlinks(root)?;
         let path = root.join(LOCK);
-        let mut file = links::open_own(&path)?;
-        match files::lock_within(&file, MOMENT) {
+        let mut file = symlinks::open_refusing_symlink(&path)?;
+        match files::lock_within(&file, EXIT_GRACE) {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(held(root)),
+            Err(TryLockError::WouldBlock) => return Err(locked_error(root)),
             Err(TryLockError::Error(e)) => return Err(Error::io("lock", &path)(e)),
         }
         file.set_len(0)
@@ -188,7 +188,7 @@ impl RunDir {
             .map_err(Error::io("write", &path))?;
         Ok(Self {
             root: root.to_path_buf(),
-            home: Home::new(root, &path, &file),
+            home: FolderGuard::new(root, &path, &file),
             _lock: Some(file),
         })
     }
@@ -203,13 +203,13 @@ impl RunDir {
         for folder in [STEPS, REPORT] {
             files::delete_folder(&self.path(folder))?;
         }
-        for file in events_of(&self.root)? {
+        for file in event_files(&self.root)? {
             files::delete(&file)?;
         }
         for file in [LATEST, BEST, SCORES]
             .into_iter()
             .chain(GROWING)
-            .chain(DESCRIPTION)
+            .chain(SETUP_FILES)
         {
             files::delete(&self.path(file))?;
         }
@@ -218,7 +218,7 @@ impl RunDir {
 }
 
 /// The files that a run writes before its first step; the one that marks the folder as a run's comes last.
-pub(super) const DESCRIPTION: [&str; 15] = [
+pub(super) const SETUP_FILES: [&str; 15] = [
     TOKENIZER,
     TARGET_TOKENIZER,
     CHAT,
@@ -232,7 +232,7 @@ pub(super) const DESCRIPTION: [&str; 15] = [
     HF_TOKENIZER,
     MACHINE,
     EXPERIMENT,
-    run_files::NAME,
+    run_manifest::NAME,
     RESOLVED,
 ];
 
@@ -240,23 +240,23 @@ pub(super) const DESCRIPTION: [&str; 15] = [
 const GROWING: [&str; 4] = [METRICS, SAMPLES, DIAGNOSTICS, CSV];
 
 /// Returns whether a name in a run's folder belongs to a file or folder that the run writes.
-pub(super) fn is_own(name: &str) -> bool {
+pub(super) fn is_run_file(name: &str) -> bool {
     [LOCK, SCORES_LOCK, STEPS, REPORT, SCORES].contains(&name)
-        || DESCRIPTION.contains(&name)
+        || SETUP_FILES.contains(&name)
         || GROWING.contains(&name)
         || name.starts_with(EVENTS)
 }
 
 /// Returns whether a file is written under a temporary name and then renamed, and only by the process that holds the run.
-pub(super) fn is_written_aside(name: &str) -> bool {
-    DESCRIPTION.contains(&name) || [LATEST, BEST].contains(&name)
+pub(super) fn is_replaced_atomically(name: &str) -> bool {
+    SETUP_FILES.contains(&name) || [LATEST, BEST].contains(&name)
 }
 
 /// Lists the TensorBoard files of a run.
 ///
 /// # Errors
 /// If the folder cannot be read.
-pub fn events_of(root: &Path) -> Result<Vec<PathBuf>> {
+pub fn event_files(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir(root).map_err(Error::io("read", root))? {
         let path = entry.map_err(Error::io("read", root))?.path();
@@ -269,7 +269,7 @@ pub fn events_of(root: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Returns the folder of a run's checkpoints.
-pub fn steps_of(root: &Path) -> PathBuf {
+pub fn checkpoints_folder(root: &Path) -> PathBuf {
     root.join(STEPS)
 }
 
@@ -279,7 +279,7 @@ pub fn is_run(root: &Path) -> bool {
 }
 
 /// Returns the beginning of the error for a folder that another process trains in; no other error begins like this.
-pub fn in_use(root: &Path) -> String {
+pub fn in_use_message(root: &Path) -> String {
     format!("{} is in use: ", root.display())
 }
 
@@ -294,14 +294,14 @@ pub fn is_busy(root: &Path) -> bool {
 }
 
 /// Builds the error for a lock that another process holds.
-fn held(root: &Path) -> Error {
+fn locked_error(root: &Path) -> Error {
     // The process id is a courtesy; without it the message still says what is wrong.
     let holder = std::fs::read_to_string(root.join(LOCK)).unwrap_or_default();
     let holder = match holder.trim() {
         "" => "another process".to_string(),
         pid => format!("process {pid}"),
     };
-    Error::run(format!("{}{holder} trains in it", in_use(root)))
+    Error::run(format!("{}{holder} trains in it", in_use_message(root)))
 }
 
 fn refusal(root: &Path) -> Error {
@@ -335,7 +335,7 @@ fn is_vacant(root: &Path) -> Result<bool> {
     let begun = names.iter().any(|name| name == LOCK);
     let is_ours = |name: &String| {
         let name = files::target_of(name).unwrap_or(name);
-        [LOCK, SCORES_LOCK, STEPS].contains(&name) || DESCRIPTION.contains(&name)
+        [LOCK, SCORES_LOCK, STEPS].contains(&name) || SETUP_FILES.contains(&name)
     };
     Ok(names.is_empty() || begun && names.iter().all(is_ours))
 }

@@ -9,7 +9,7 @@ use super::events::Events;
 use super::job::{Job, Observer, Outcome};
 use super::steps::Steps;
 use crate::error::{Error, Result};
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use burn::train::{
     Learner, SupervisedLearningStrategy, SupervisedTrainingEventProcessor, TrainLoader,
     TrainingComponents, ValidLoader,
@@ -17,15 +17,15 @@ use burn::train::{
 use std::sync::Mutex;
 
 /// A job and its observer.
-type Order<M> = (Job<M>, Box<dyn Observer<M>>);
+type JobWithObserver<M> = (Job<M>, Box<dyn Observer<M>>);
 
 /// Carries a job into burn-train and its outcome out of it.
-pub struct StepStrategy<M: Trained> {
-    job: Mutex<Option<Order<M>>>,
+pub struct StepStrategy<M: TrainableModel> {
+    job: Mutex<Option<JobWithObserver<M>>>,
     outcome: Mutex<Option<Result<Outcome>>>,
 }
 
-impl<M: Trained> StepStrategy<M> {
+impl<M: TrainableModel> StepStrategy<M> {
     /// Builds the strategy for one job.
     pub fn new(job: Job<M>, observer: Box<dyn Observer<M>>) -> Self {
         Self {
@@ -47,7 +47,7 @@ fn take<T>(slot: &Mutex<Option<T>>) -> Option<T> {
     slot.lock().unwrap_or_else(|e| e.into_inner()).take()
 }
 
-impl<M: Trained> SupervisedLearningStrategy<M> for StepStrategy<M> {
+impl<M: TrainableModel> SupervisedLearningStrategy<M> for StepStrategy<M> {
     fn fit(
         &self,
         components: TrainingComponents<M>,

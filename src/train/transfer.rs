@@ -4,39 +4,39 @@
 //! the file must be taken, unless `new` or `skip` names it. Parameters that only training uses are newly initialised or skipped
 //! if one of the two models lacks them. Nothing is ignored silently.
 
-mod grown;
 mod heads;
 mod initial;
 mod layers;
 mod lengthen;
-mod moved;
 mod parts;
+mod position_tables;
+mod token_tables;
 mod transferred;
 
 use super::checkpoint::weights;
 use super::layer_rates::depth_from_end;
 use super::lora::{self, LoraConfig};
-use super::optim::{ByRole, Factors};
+use super::optim::{Factors, FactorsByRole};
 use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
 use crate::nn::role::{ParameterKind, Place, Role};
 use crate::one_table::{is_usual, word_or_number};
-use crate::task::only_trained;
+use crate::task::is_training_only;
 use burn::module::{Module, ParamGroup};
 use burn::tensor::TensorData;
-pub use grown::{GrownTables, Lengths, continued};
-pub use initial::{INIT, InitialCheckpoint, begins};
-use layers::Layers;
-pub use lengthen::{Lengthen, Resample};
+pub use initial::{INIT, InitialCheckpoint, is_initial_weight_key};
+use layers::LayerSelection;
+pub use lengthen::{LengthChange, Resample};
 pub use parts::{InitialRun, PartConfig, PartName, PathMapping};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+pub use token_tables::{GrownTables, Lengths, extend_token_table};
 pub use transferred::Transferred;
-use transferred::unlike;
+use transferred::shape_fault;
 
 /// `[init]`: another run to begin from, frozen parameters, learning rates by depth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -124,7 +124,7 @@ impl TransferConfig {
             }
         }
         faults.extend(self.part_faults());
-        let layers = self.layers.as_deref().map(str::parse::<Layers>);
+        let layers = self.layers.as_deref().map(str::parse::<LayerSelection>);
         if let Some(Err(rule)) = layers {
             faults.push(rule);
         }
@@ -153,40 +153,46 @@ impl TransferConfig {
         lora: Option<&LoraConfig>,
         way: Option<&PathMapping>,
     ) -> Result<(M, Transferred)> {
-        let (resample, moved) = (lengths.resample, lengths.moved);
+        let (resample, moved) = (lengths.resample, lengths.positions_differ);
         let mut stored = weights::read(file, &model)?;
         if let Some(lora) = lora {
             lora.merge(&mut stored)?;
         }
-        let mut wanted = parameters::with_state(&model);
+        let mut wanted = parameters::list_with_state(&model);
         wanted.retain(|p| !lora::is_adapter(&p.path));
-        let (mut stored, behind) = parts::taken_along(way, stored, &mut wanted);
+        let (mut stored, behind) = parts::restrict_to_part(way, stored, &mut wanted);
         let mut done = Transferred {
             skipped: behind,
             merged: lora.is_some(),
             ..Transferred::default()
         };
         if let Some(layers) = &self.layers {
-            let layers: Layers = layers.parse().map_err(Error::usage)?;
-            done.skipped.extend(layers.choose(&mut stored, &wanted)?);
+            let layers: LayerSelection = layers.parse().map_err(Error::usage)?;
+            done.skipped
+                .extend(layers.select_and_renumber(&mut stored, &wanted)?);
         }
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,
         );
         let paths: Vec<&str> = wanted.iter().map(|p| p.path.as_str()).collect();
-        heads::moved(&mut stored, &paths, &new);
+        heads::rename_head_layer(&mut stored, &paths, &new);
         let resampled = Patterns::new("resample", &self.resample)?;
         let repeated = Patterns::new("repeat", &self.repeat)?;
-        new.all_found(wanted.iter().map(|p| p.path.as_str()))?;
-        resampled.all_found(wanted.iter().map(|p| p.path.as_str()))?;
-        repeated.all_found(wanted.iter().map(|p| p.path.as_str()))?;
-        skip.all_found(stored.keys().map(String::as_str))?;
+        new.require_all_matched(wanted.iter().map(|p| p.path.as_str()))?;
+        resampled.require_all_matched(wanted.iter().map(|p| p.path.as_str()))?;
+        repeated.require_all_matched(wanted.iter().map(|p| p.path.as_str()))?;
+        skip.require_all_matched(stored.keys().map(String::as_str))?;
         let stays = |path: &str| !new.match_path(path) && !skip.match_path(path);
         let kept = wanted.iter().filter(|p| stays(&p.path));
-        done.grown = grown::grown(&model, kept.clone(), &mut stored, lengths.longer);
+        done.grown = token_tables::extend_token_tables(
+            &model,
+            kept.clone(),
+            &mut stored,
+            lengths.token_tables,
+        );
         if moved && self.resample.is_empty() {
-            moved::require_none(kept, &stored, resample)?;
+            position_tables::require_no_position_tables(kept, &stored, resample)?;
         }
         let (mut faults, mut taken) = (Vec::new(), BTreeMap::new());
         let mut lengthened = [false; 2];
@@ -215,8 +221,8 @@ impl TransferConfig {
                 }
                 Some(data) if resampled.match_path(&path) || repeated.match_path(&path) => {
                     let (how, word) = match repeated.match_path(&path) {
-                        true => (Lengthen::Repeat, "repeated"),
-                        false => (Lengthen::Resample, "resampled"),
+                        true => (LengthChange::Repeat, "repeated"),
+                        false => (LengthChange::Resample, "resampled"),
                     };
                     let from = data.shape().to_vec();
                     match resample((path.as_str(), &data), &shape, how) {
@@ -239,23 +245,32 @@ impl TransferConfig {
                     }
                 }
                 Some(data) => {
-                    let fits = is_of_places(role)
-                        && resample((path.as_str(), &data), &shape, Lengthen::Resample).is_some();
-                    faults.push(unlike(&path, [&data.shape().to_vec(), &shape], fits, moved));
+                    let fits = is_position_table(role)
+                        && resample((path.as_str(), &data), &shape, LengthChange::Resample)
+                            .is_some();
+                    faults.push(shape_fault(
+                        &path,
+                        [&data.shape().to_vec(), &shape],
+                        fits,
+                        moved,
+                    ));
                 }
-                None if ordinary(&path).is_some_and(|other| fits(taken.get(&other), &shape)) => {
-                    let other = ordinary(&path).and_then(|other| taken.get(&other).cloned());
+                None if local_projection(&path)
+                    .is_some_and(|other| fits(taken.get(&other), &shape)) =>
+                {
+                    let other =
+                        local_projection(&path).and_then(|other| taken.get(&other).cloned());
                     done.copied.push(path.clone());
                     taken.extend(other.map(|data| (path, data)));
                 }
                 // Runs with other losses do not have it.
-                None if only_trained(&path) => done.new.push(path),
+                None if is_training_only(&path) => done.new.push(path),
                 None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
             }
         }
         let unused: Vec<String> = stored.into_keys().collect();
         for path in unused {
-            match skip.match_path(&path) || only_trained(&path) {
+            match skip.match_path(&path) || is_training_only(&path) {
                 true => done.skipped.push(path),
                 false => faults.push(format!(
                     "`{path}` is there and not in the model (`skip` leaves it out)"
@@ -280,7 +295,7 @@ impl TransferConfig {
     ///
     /// # Errors
     /// If a pattern is not a regular expression.
-    pub fn taken<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<Vec<&'p str>> {
+    pub fn taken_paths<'p>(&self, paths: impl Iterator<Item = &'p str>) -> Result<Vec<&'p str>> {
         let (new, skip) = (
             Patterns::new("new", &self.new)?,
             Patterns::new("skip", &self.skip)?,
@@ -294,7 +309,7 @@ impl TransferConfig {
     ///
     /// # Errors
     /// If a pattern is not a regular expression or matches no parameter.
-    pub fn frozen<M: Module>(&self, model: M) -> Result<M> {
+    pub fn freeze_matching<M: Module>(&self, model: M) -> Result<M> {
         if self.freeze.is_empty() {
             return Ok(model);
         }
@@ -312,23 +327,23 @@ impl TransferConfig {
     }
 
     /// Returns the learning rate of each parameter, relative to the schedule's.
-    pub fn lr_scale(&self, depths: StackDepths) -> Option<ByRole<'static>> {
+    pub fn lr_scale(&self, depths: StackDepths) -> Option<FactorsByRole<'static>> {
         let decay = self.layer_lr_decay?;
         Some(Box::new(move |role: Role| {
-            Factors::of_rate(decay.powi(depth_from_end(role, &depths)))
+            Factors::lr_only(decay.powi(depth_from_end(role, &depths)))
         }))
     }
 }
 
 /// Whether it is a position table, or a distance table in a block.
-fn is_of_places(role: Role) -> bool {
+fn is_position_table(role: Role) -> bool {
     let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
     of_block || role.place == Some(Place::Position)
 }
 
 /// Returns the path of the ordinary projection that one of global tokens begins as a copy of (Beltagy et al. 2020, section
 /// 3.2).
-fn ordinary(path: &str) -> Option<String> {
+fn local_projection(path: &str) -> Option<String> {
     let of_all = path.replacen(".attention.global.", ".attention.", 1);
     (of_all != path).then_some(of_all)
 }

@@ -6,7 +6,7 @@
 //! until the host has seen it.
 
 use super::gradients::Gradient;
-use crate::kernel::{self, Decision};
+use crate::kernel::{self, StepDecision};
 use burn::module::{Module, ModuleMapper, Param};
 use burn::optim::GradientsParams;
 use burn::tensor::{Bool, FloatDType, Tensor};
@@ -15,13 +15,13 @@ use std::rc::Rc;
 
 thread_local! {
     /// The decision about the update that this thread runs: Burn hands an optimizer a gradient and nothing else.
-    static PRESENT: RefCell<Option<Verdict>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Verdict>> = const { RefCell::new(None) };
 }
 
 /// The decision about a step.
 #[derive(Clone, Debug)]
 pub struct Verdict {
-    decision: Decision,
+    decision: StepDecision,
     /// Whether clipping is on, so that gradients may be scaled.
     clips: bool,
     /// Whether the step is taken, `[1]`; computed on first use.
@@ -37,7 +37,7 @@ impl Verdict {
         let squares = gradient.squares.clone()?;
         let clips = limit > 0.0;
         Some(Self {
-            decision: kernel::decide(loss, squares, clips.then_some(limit), before),
+            decision: kernel::decide_step(loss, squares, clips.then_some(limit), before),
             clips,
             taken: Rc::default(),
         })
@@ -45,17 +45,17 @@ impl Verdict {
 
     /// Returns whether the step is taken, 1 or 0, `[1]`.
     pub fn taken(&self) -> Tensor<1> {
-        self.decision.taken()
+        self.decision.is_taken()
     }
 
     /// Returns the underlying decision tensors.
-    pub fn decision(&self) -> &Decision {
+    pub fn decision(&self) -> &StepDecision {
         &self.decision
     }
 
     /// Returns the decision for a gradient that is already scaled.
-    pub fn unscaled(&self) -> Decision {
-        self.decision.unscaled()
+    pub fn unscaled(&self) -> StepDecision {
+        self.decision.without_scale()
     }
 
     /// Scales a gradient to what the optimizer receives.
@@ -69,21 +69,21 @@ impl Verdict {
     }
 
     /// Returns the new value if the step is taken, else the old one.
-    pub fn chosen<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
+    pub fn select<const D: usize>(&self, new: Tensor<D>, old: Tensor<D>) -> Tensor<D> {
         let taken = self.taken.get_or_init(|| self.taken().not_equal_elem(0.0));
         let taken = taken.clone().reshape([1; D]).expand(new.dims());
         old.mask_where(taken, new)
     }
 
     /// Returns a value that did not exist before: zeros if the step is not taken.
-    pub fn begun<const D: usize>(&self, new: Tensor<D>) -> Tensor<D> {
+    pub fn zero_unless_taken<const D: usize>(&self, new: Tensor<D>) -> Tensor<D> {
         let zeros = new.zeros_like();
-        self.chosen(new, zeros)
+        self.select(new, zeros)
     }
 
     /// Replaces the module's values that are in `before` by the chosen ones: its own if the step is taken, else the old ones.
-    pub fn kept<M: Module>(&self, model: M, before: GradientsParams) -> M {
-        model.map(&mut Kept {
+    pub fn restore_unless_taken<M: Module>(&self, model: M, before: GradientsParams) -> M {
+        model.map(&mut OldValues {
             verdict: self,
             before,
         })
@@ -91,31 +91,31 @@ impl Verdict {
 
     /// Runs an update under this decision; small parameters share kernel launches.
     pub fn run_under<T>(&self, update: impl FnOnce() -> T) -> T {
-        PRESENT.set(Some(self.clone()));
-        let done = kernel::together(update);
-        PRESENT.set(None);
+        CURRENT.set(Some(self.clone()));
+        let done = kernel::batch_launches(update);
+        CURRENT.set(None);
         done
     }
 
     /// Returns the decision about the update in progress; `None` if the host has decided.
     pub fn current() -> Option<Self> {
-        PRESENT.with_borrow(Clone::clone)
+        CURRENT.with_borrow(Clone::clone)
     }
 }
 
-struct Kept<'a> {
+struct OldValues<'a> {
     verdict: &'a Verdict,
     before: GradientsParams,
 }
 
-impl ModuleMapper for Kept<'_> {
+impl ModuleMapper for OldValues<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(before) = self.before.remove::<D>(param.id) else {
             return param;
         };
         let (id, own, mapper) = param.consume();
         let tracked = own.device().is_autodiff();
-        let value = self.verdict.chosen(kernel::untracked(own), before);
+        let value = self.verdict.select(kernel::untracked(own), before);
         let value = match tracked {
             true => Tensor::from_inner(value),
             false => value,

@@ -18,40 +18,40 @@ use tokio::time::{Instant, Sleep, sleep};
 /// Maximum number of simultaneous connections.
 const MOST: usize = 128;
 /// Pause after a failure to accept, such as no free file descriptor.
-const PAUSE: Duration = Duration::from_millis(500);
+const RETRY_DELAY: Duration = Duration::from_millis(500);
 /// How long a connection may go without anything sent to it: four keep-alive intervals of the event stream.
-const SILENCE: Duration = Duration::from_secs(60);
+const IDLE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// The limiting listener.
-pub struct Connections {
+pub struct LimitedListener {
     listener: TcpListener,
-    free: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     silence: Duration,
 }
 
-impl Connections {
+impl LimitedListener {
     /// Wraps a listener with the default limits.
     pub fn new(listener: TcpListener) -> Self {
-        Self::with(listener, MOST, SILENCE)
+        Self::with(listener, MOST, IDLE_TIMEOUT)
     }
 
     fn with(listener: TcpListener, most: usize, silence: Duration) -> Self {
         Self {
             listener,
-            free: Arc::new(Semaphore::new(most)),
+            slots: Arc::new(Semaphore::new(most)),
             silence,
         }
     }
 }
 
-impl Listener for Connections {
+impl Listener for LimitedListener {
     type Io = Connection;
     type Addr = SocketAddr;
 
     async fn accept(&mut self) -> (Connection, SocketAddr) {
         loop {
             // The semaphore is never closed; without a permit the connection would not be counted.
-            let Ok(place) = Arc::clone(&self.free).acquire_owned().await else {
+            let Ok(place) = Arc::clone(&self.slots).acquire_owned().await else {
                 continue;
             };
             match self.listener.accept().await {
@@ -64,7 +64,7 @@ impl Listener for Connections {
                     };
                     return (connection, from);
                 }
-                Err(_) => tokio::time::sleep(PAUSE).await,
+                Err(_) => tokio::time::sleep(RETRY_DELAY).await,
             }
         }
     }
@@ -85,7 +85,7 @@ pub struct Connection {
 
 impl Connection {
     /// Fails a pending operation with `TimedOut` once nothing was sent for too long.
-    fn waiting<T>(
+    fn check_idle<T>(
         &mut self,
         cx: &mut Context<'_>,
         found: Poll<io::Result<T>>,
@@ -105,7 +105,7 @@ impl AsyncRead for Connection {
         into: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let found = Pin::new(&mut self.stream).poll_read(cx, into);
-        self.waiting(cx, found)
+        self.check_idle(cx, found)
     }
 }
 
@@ -120,12 +120,12 @@ impl AsyncWrite for Connection {
             let end = Instant::now() + self.silence;
             self.end.as_mut().reset(end);
         }
-        self.waiting(cx, found)
+        self.check_idle(cx, found)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let found = Pin::new(&mut self.stream).poll_flush(cx);
-        self.waiting(cx, found)
+        self.check_idle(cx, found)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -165,7 +165,7 @@ mod tests {
             let runtime = builder.enable_all().build().unwrap();
             runtime.block_on(async {
                 let listener = TcpListener::from_std(bound).unwrap();
-                let connections = Connections::with(listener, 1, MOMENT);
+                let connections = LimitedListener::with(listener, 1, MOMENT);
                 let app = Router::new().route("/", get(parts));
                 axum::serve(connections, app).await
             })

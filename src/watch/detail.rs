@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 
-use super::row::{seconds, short};
+use super::row::{seconds, shortened};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::report::read::{changes, diagnostics, resolved, samples};
@@ -14,17 +14,17 @@ use crate::report::render::html::rounded;
 use crate::report::render::terminal::plain;
 use crate::train::checkpoint::{self, BEST, LATEST};
 use crate::train::run_dir::{
-    DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, steps_of,
+    DIAGNOSTICS, EXPERIMENT, MACHINE, RESOLVED, SAMPLES, SCORES, checkpoints_folder,
 };
 
 /// Maximum size of a text file in bytes.
-const TEXT: u64 = 256 << 10;
+const MAX_TEXT: u64 = 256 << 10;
 /// Number of bytes shown from the end of a log.
-const LOG: u64 = 16 << 10;
+const LOG_TAIL: u64 = 16 << 10;
 /// Maximum number of checkpoints; the newest are shown.
 const CHECKPOINTS: usize = 200;
 /// Maximum number of steps and of parts of diagnostics.
-const DIAGNOSED: (usize, usize) = (160, 128);
+const MAX_DIAGNOSTICS: (usize, usize) = (160, 128);
 /// Maximum number of bytes read from the end of the diagnostics.
 const DIAGNOSTICS_END: u64 = 32 << 20;
 
@@ -34,7 +34,7 @@ pub fn settings(run: &Path) -> Value {
     let table = resolved
         .as_deref()
         .and_then(|text| resolved::parse(&run.join(RESOLVED), text).ok());
-    let changes = match (&table, has_steps(run)) {
+    let changes = match (&table, has_checkpoints(run)) {
         (Some(table), true) => changes::read(run, table),
         _ => Vec::new(),
     };
@@ -43,8 +43,8 @@ pub fn settings(run: &Path) -> Value {
     });
     json!({
         "path": plain(&run.display().to_string()),
-        "resolved": resolved.as_deref().map(lines),
-        "experiment": text(&run.join(EXPERIMENT)).as_deref().map(lines),
+        "resolved": resolved.as_deref().map(printable_lines),
+        "experiment": text(&run.join(EXPERIMENT)).as_deref().map(printable_lines),
         "changes": changes.collect::<Vec<Value>>(),
         "machine": object(&run.join(MACHINE)),
     })
@@ -54,7 +54,7 @@ pub fn settings(run: &Path) -> Value {
 pub fn detail(run: &Path) -> Value {
     let newest = files::read_end(&run.join(SAMPLES), samples::SAMPLES_TAIL).unwrap_or_default();
     json!({
-        "checkpoints": if has_steps(run) { checkpoints(run) } else { Vec::new() },
+        "checkpoints": if has_checkpoints(run) { checkpoints(run) } else { Vec::new() },
         "scores": object(&run.join(SCORES)),
         "samples": samples::newest(&newest).into_iter().map(sample).collect::<Vec<Value>>(),
         "log": log(run),
@@ -63,8 +63,8 @@ pub fn detail(run: &Path) -> Value {
 }
 
 /// Whether the run's checkpoints are in a real folder below it, not behind a link.
-fn has_steps(run: &Path) -> bool {
-    steps_of(run)
+fn has_checkpoints(run: &Path) -> bool {
+    checkpoints_folder(run)
         .symlink_metadata()
         .is_ok_and(|steps| steps.is_dir())
 }
@@ -73,14 +73,14 @@ fn has_steps(run: &Path) -> bool {
 ///
 /// # Errors
 /// If the file cannot be read.
-pub fn diagnosed(run: &Path) -> Result<Value> {
+pub fn thinned_diagnostics(run: &Path) -> Result<Value> {
     let path = run.join(DIAGNOSTICS);
     let text = match files::read_end(&path, DIAGNOSTICS_END) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(json!({})),
         Err(error) => return Err(Error::io("read", &path)(error)),
     };
-    let (steps, parts) = DIAGNOSED;
+    let (steps, parts) = MAX_DIAGNOSTICS;
     let found = diagnostics::parse(&text, steps);
     let quantities = found.quantities.iter().map(|(name, quantity)| {
         let row = |row: &Vec<f64>| row.iter().map(|v| rounded(*v)).collect::<Vec<f64>>();
@@ -88,11 +88,11 @@ pub fn diagnosed(run: &Path) -> Result<Value> {
             .parts
             .iter()
             .take(parts)
-            .map(|part| short(part))
+            .map(|part| shortened(part))
             .collect();
         let values: Vec<Vec<f64>> = quantity.values.iter().take(parts).map(row).collect();
         (
-            short(name),
+            shortened(name),
             json!({ "parts": names, "steps": quantity.steps, "values": values }),
         )
     });
@@ -100,11 +100,11 @@ pub fn diagnosed(run: &Path) -> Result<Value> {
 }
 
 fn text(path: &Path) -> Option<String> {
-    files::read_plain(path, TEXT).ok().map(|(text, _)| text)
+    files::read_plain(path, MAX_TEXT).ok().map(|(text, _)| text)
 }
 
 /// Returns a text without control characters in its lines.
-fn lines(text: &str) -> String {
+fn printable_lines(text: &str) -> String {
     let lines: Vec<String> = text
         .lines()
         .map(|line| plain(&line.replace('\t', "    ")))
@@ -122,7 +122,7 @@ fn object(path: &Path) -> Value {
 fn sample(sample: Vec<(String, String)>) -> Value {
     let values = sample
         .into_iter()
-        .map(|(key, value)| json!([short(&key), lines(&value)]));
+        .map(|(key, value)| json!([shortened(&key), printable_lines(&value)]));
     values.collect()
 }
 
@@ -135,8 +135,8 @@ fn checkpoints(run: &Path) -> Vec<Value> {
     let steps = checkpoint::steps(run);
     let newest = steps.into_iter().rev().take(CHECKPOINTS);
     let shown = newest.map(|step| {
-        let name = checkpoint::name(step);
-        let folder = steps_of(run).join(&name);
+        let name = checkpoint::folder_name(step);
+        let folder = checkpoints_folder(run).join(&name);
         let files = fs::read_dir(&folder).into_iter().flatten().flatten();
         let sizes = files.filter_map(|file| Some(file.metadata().ok()?.len()));
         let written = folder
@@ -156,18 +156,18 @@ fn checkpoints(run: &Path) -> Vec<Value> {
 
 /// Returns the end of the run's log: a cell's log beside its folder, or the newest log of its Slurm jobs.
 fn log(run: &Path) -> Value {
-    let Some(path) = log_of(run) else {
+    let Some(path) = log_file(run) else {
         return Value::Null;
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    let text = files::read_end(&path, LOG).unwrap_or_default();
+    let text = files::read_end(&path, LOG_TAIL).unwrap_or_default();
     let mut shown = Map::new();
-    shown.insert("name".into(), short(&name).into());
-    shown.insert("text".into(), lines(&text).into());
+    shown.insert("name".into(), shortened(&name).into());
+    shown.insert("text".into(), printable_lines(&text).into());
     Value::Object(shown)
 }
 
-fn log_of(run: &Path) -> Option<PathBuf> {
+fn log_file(run: &Path) -> Option<PathBuf> {
     let name = run.file_name()?.to_string_lossy();
     let plain = run.with_file_name(format!("{name}.log"));
     if plain.symlink_metadata().is_ok_and(|about| about.is_file()) {

@@ -14,8 +14,8 @@ use axum::middleware::Next;
 use axum::response::Response;
 use subtle::ConstantTimeEq;
 
-use super::Shared;
-use super::routes::told;
+use super::ServerState;
+use super::routes::error_response;
 use crate::digest;
 use crate::error::{Error, Result};
 
@@ -67,7 +67,7 @@ impl Guard {
         !token.is_empty() && bool::from(token.as_bytes().ct_eq(given.as_bytes()))
     }
 
-    fn knows(&self, headers: &HeaderMap) -> bool {
+    fn has_valid_cookie(&self, headers: &HeaderMap) -> bool {
         let text = |name| {
             headers
                 .get_all(name)
@@ -86,7 +86,7 @@ impl Guard {
     /// Returns the response that replaces the requested one, if the request must not be answered normally.
     fn refusal(&self, request: &Request) -> Option<Response> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
-            let mut response = told(
+            let mut response = error_response(
                 StatusCode::METHOD_NOT_ALLOWED,
                 "the runs are read alone: GET",
             );
@@ -100,14 +100,14 @@ impl Guard {
                 .and_then(|host| host.to_str().ok())
                 .is_some_and(is_loopback);
             let why = "this is not the host that is asked for; open http://127.0.0.1 with the port";
-            return (!ours).then(|| told(StatusCode::FORBIDDEN, why));
+            return (!ours).then(|| error_response(StatusCode::FORBIDDEN, why));
         }
-        if self.knows(request.headers()) {
+        if self.has_valid_cookie(request.headers()) {
             return None;
         }
-        match parameter(request.uri().query(), TOKEN) {
-            Some(given) if self.is_token(given) => Some(self.welcome(given)),
-            _ => Some(told(
+        match query_parameter(request.uri().query(), TOKEN) {
+            Some(given) if self.is_token(given) => Some(self.accept_token(given)),
+            _ => Some(error_response(
                 StatusCode::UNAUTHORIZED,
                 "a token is needed: open the address that `formwork watch` printed, or send `Authorization: Bearer TOKEN`",
             )),
@@ -115,7 +115,7 @@ impl Guard {
     }
 
     /// Redirects to the page without the token in its address, which a browser history or a screenshot would keep.
-    fn welcome(&self, token: &str) -> Response {
+    fn accept_token(&self, token: &str) -> Response {
         let mut response = Response::new(Body::empty());
         *response.status_mut() = StatusCode::SEE_OTHER;
         let cookie = format!("{}={token}; Path=/; HttpOnly; SameSite=Strict", self.cookie);
@@ -129,7 +129,11 @@ impl Guard {
 }
 
 /// Middleware that refuses a request or passes it on, and adds the common headers to every response.
-pub async fn guarded(State(shared): State<Arc<Shared>>, request: Request, next: Next) -> Response {
+pub async fn authorize(
+    State(shared): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response {
     let mut response = match shared.guard.refusal(&request) {
         Some(refusal) => refusal,
         None => next.run(request).await,
@@ -167,7 +171,7 @@ fn is_loopback(host: &str) -> bool {
 }
 
 /// Returns a query parameter as it is; the expected values contain no characters that need percent-encoding.
-pub fn parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
+pub fn query_parameter<'q>(query: Option<&'q str>, name: &str) -> Option<&'q str> {
     let mut pairs = query?.split('&').filter_map(|pair| pair.split_once('='));
     pairs.find(|(key, _)| *key == name).map(|(_, value)| value)
 }

@@ -15,7 +15,7 @@ use crate::error::Result;
 use crate::report::render::terminal::plain;
 
 /// Maximum number of removed rows that are remembered; a reader that is further behind gets all rows.
-const REMEMBERED: usize = 4096;
+const MAX_REMOVALS: usize = 4096;
 
 /// The rows of runs and sweeps.
 #[derive(Debug)]
@@ -24,17 +24,17 @@ pub struct Index {
     folder: String,
     /// Prefix of every version, which tells this server process from earlier ones.
     instance: String,
-    kept: Mutex<Kept>,
+    kept: Mutex<IndexState>,
     version: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct IndexState {
     runs: BTreeMap<String, Entry>,
     sweeps: BTreeMap<String, Entry>,
     gone: VecDeque<(u64, String)>,
     /// Oldest version since which all removed rows are remembered.
-    remembers: u64,
+    complete_since: u64,
     /// Number of runs read, and of runs found.
     progress: (usize, usize),
     version: u64,
@@ -49,7 +49,7 @@ struct Entry {
 
 /// The changes that a reader lacks.
 #[derive(Debug)]
-pub struct News {
+pub struct Update {
     /// Version that the reader has after these changes: `INSTANCE-NUMBER`.
     pub id: String,
     /// `{"folder","version","now","reset","read","found","runs","sweeps","gone"}`.
@@ -104,7 +104,7 @@ impl Index {
     }
 
     /// Returns the changes after a version, `INSTANCE-NUMBER`; everything if there is none, or if it is unknown or too old.
-    pub fn since(&self, id: Option<&str>) -> News {
+    pub fn updates_since(&self, id: Option<&str>) -> Update {
         let kept = self.kept();
         let known = id
             .and_then(|id| {
@@ -113,7 +113,7 @@ impl Index {
                     .parse()
                     .ok()
             })
-            .filter(|known: &u64| (kept.remembers..=kept.version).contains(known));
+            .filter(|known: &u64| (kept.complete_since..=kept.version).contains(known));
         let newer = |changed: u64| known.is_none_or(|known| changed > known);
         let rows = |entries: &BTreeMap<String, Entry>| -> Vec<Value> {
             let rows = entries.values().filter(|entry| newer(entry.changed));
@@ -124,7 +124,7 @@ impl Index {
             .iter()
             .filter(|(at, _)| known.is_some() && newer(*at));
         let gone: Vec<&String> = gone.map(|(_, name)| name).collect();
-        News {
+        Update {
             id: format!("{}-{}", self.instance, kept.version),
             body: json!({
                 "folder": self.folder,
@@ -140,14 +140,14 @@ impl Index {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn kept(&self) -> MutexGuard<'_, IndexState> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A change of rows in progress.
 pub struct Change<'k> {
-    kept: &'k mut Kept,
+    kept: &'k mut IndexState,
     version: u64,
     any: bool,
 }
@@ -155,27 +155,27 @@ pub struct Change<'k> {
 impl Change<'_> {
     /// Sets the current row of a run.
     pub fn run(&mut self, name: &str, path: &Path, row: Value) {
-        self.any |= put(&mut self.kept.runs, self.version, name, path, row);
+        self.any |= upsert(&mut self.kept.runs, self.version, name, path, row);
     }
 
     /// Sets the current row of a sweep.
     pub fn sweep(&mut self, name: &str, path: &Path, row: Value) {
-        self.any |= put(&mut self.kept.sweeps, self.version, name, path, row);
+        self.any |= upsert(&mut self.kept.sweeps, self.version, name, path, row);
     }
 
     /// Removes a run that no longer exists.
-    pub fn gone(&mut self, name: &str) {
+    pub fn remove_run(&mut self, name: &str) {
         if self.kept.runs.remove(name).is_some() {
-            self.forget(format!("run:{name}"));
+            self.record_removal(format!("run:{name}"));
         }
     }
 
     /// Removes all sweeps for which `there` is false.
-    pub fn sweeps_are(&mut self, there: impl Fn(&str) -> bool) {
+    pub fn retain_sweeps(&mut self, there: impl Fn(&str) -> bool) {
         let names = self.kept.sweeps.keys().filter(|name| !there(name));
         for name in names.cloned().collect::<Vec<_>>() {
             self.kept.sweeps.remove(&name);
-            self.forget(format!("sweep:{name}"));
+            self.record_removal(format!("sweep:{name}"));
         }
     }
 
@@ -185,18 +185,18 @@ impl Change<'_> {
         self.kept.progress = (read, found);
     }
 
-    fn forget(&mut self, name: String) {
+    fn record_removal(&mut self, name: String) {
         self.any = true;
         self.kept.gone.push_back((self.version, name));
-        if self.kept.gone.len() > REMEMBERED
+        if self.kept.gone.len() > MAX_REMOVALS
             && let Some((at, _)) = self.kept.gone.pop_front()
         {
-            self.kept.remembers = at;
+            self.kept.complete_since = at;
         }
     }
 }
 
-fn put(
+fn upsert(
     entries: &mut BTreeMap<String, Entry>,
     changed: u64,
     name: &str,
@@ -226,21 +226,21 @@ mod tests {
         };
         put("a", 1);
         put("b", 1);
-        let first = index.since(None);
+        let first = index.updates_since(None);
         assert_eq!(first.body["runs"].as_array().unwrap().len(), 2);
         assert_eq!(first.body["reset"], true);
         put("a", 1);
-        assert_eq!(index.since(None).id, first.id, "nothing changed");
+        assert_eq!(index.updates_since(None).id, first.id, "nothing changed");
         put("b", 2);
-        index.change(|c| c.gone("a"));
-        let second = index.since(Some(&first.id)).body;
+        index.change(|c| c.remove_run("a"));
+        let second = index.updates_since(Some(&first.id)).body;
         assert_eq!(second["runs"], json!([{ "id": "b", "step": 2 }]));
         assert_eq!(second["gone"], json!(["run:a"]));
         assert_eq!(second["reset"], false);
         // Versions of another process, of the future, and malformed ones.
         let future = format!("{}-99", index.instance);
         for id in ["other-1", future.as_str(), "", "x"] {
-            assert_eq!(index.since(Some(id)).body["reset"], true, "{id}");
+            assert_eq!(index.updates_since(Some(id)).body["reset"], true, "{id}");
         }
         assert!(index.path_of("a").is_none() && index.path_of("b").is_some());
     }
@@ -248,13 +248,13 @@ mod tests {
     #[test]
     fn a_reader_that_is_far_behind_gets_everything() {
         let index = Index::new(Path::new("runs")).unwrap();
-        let start = index.since(None).id;
-        for i in 0..REMEMBERED + 10 {
+        let start = index.updates_since(None).id;
+        for i in 0..MAX_REMOVALS + 10 {
             let name = i.to_string();
             index.change(|c| c.run(&name, Path::new(&name), json!(i)));
-            index.change(|c| c.gone(&name));
+            index.change(|c| c.remove_run(&name));
         }
-        assert_eq!(index.since(Some(&start)).body["reset"], true);
-        assert_eq!(index.kept().gone.len(), REMEMBERED);
+        assert_eq!(index.updates_since(Some(&start)).body["reset"], true);
+        assert_eq!(index.kept().gone.len(), MAX_REMOVALS);
     }
 }

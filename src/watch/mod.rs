@@ -12,11 +12,11 @@ mod detail;
 mod events;
 mod guard;
 mod index;
+mod journal_cache;
 mod routes;
 mod row;
 mod scanner;
 mod sweeps;
-mod viewed;
 
 use std::net::{IpAddr, SocketAddr, TcpListener, ToSocketAddrs};
 use std::path::PathBuf;
@@ -25,14 +25,14 @@ use std::thread;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::stop::Stop;
-use connections::Connections;
+use crate::stop::StopFlag;
+use connections::LimitedListener;
 use guard::Guard;
 use index::Index;
-use viewed::Views;
+use journal_cache::JournalCache;
 
 /// Time between two checks of the stop flag.
-const MOMENT: Duration = Duration::from_millis(100);
+const STOP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The folder to watch, and where to serve the page.
 #[derive(Clone, Debug)]
@@ -58,9 +58,9 @@ pub struct Server {
 
 /// State shared by all requests.
 #[derive(Debug)]
-struct Shared {
+struct ServerState {
     index: Index,
-    views: Views,
+    journals: JournalCache,
     guard: Guard,
 }
 
@@ -81,7 +81,7 @@ impl Server {
         let addresses: Vec<SocketAddr> = addresses
             .map_err(|e| Error::usage(format!("--host: no address of `{host}`: {e}")))?
             .collect();
-        let listener = TcpListener::bind(&addresses[..]).map_err(|e| refused(&options, &e))?;
+        let listener = TcpListener::bind(&addresses[..]).map_err(|e| bind_error(&options, &e))?;
         let at = |e| Error::run(format!("cannot listen at {host}:{port}: {e}"));
         listener.set_nonblocking(true).map_err(at)?;
         let address = listener.local_addr().map_err(at)?;
@@ -114,15 +114,15 @@ impl Server {
     ///
     /// # Errors
     /// If the runtime or the listener cannot be set up, or if the scanning thread ends early.
-    pub fn run(self, stop: &Stop) -> Result<()> {
+    pub fn run(self, stop: &StopFlag) -> Result<()> {
         let failed = |e| Error::run(format!("cannot serve the page: {e}"));
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
             .map_err(failed)?;
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(ServerState {
             index: Index::new(&self.options.folder)?,
-            views: Views::default(),
+            journals: JournalCache::default(),
             guard: Guard::new(self.token, self.address.port()),
         });
         let (watched, until) = (Arc::clone(&shared), stop.clone());
@@ -133,10 +133,10 @@ impl Server {
             tokio::net::TcpListener::from_std(self.listener).map_err(failed)?
         };
         let app = routes::routes(shared);
-        runtime.spawn(async move { axum::serve(Connections::new(listener), app).await });
+        runtime.spawn(async move { axum::serve(LimitedListener::new(listener), app).await });
         runtime.block_on(async {
             while !stop.is_raised() && !looks.is_finished() {
-                tokio::time::sleep(MOMENT).await;
+                tokio::time::sleep(STOP_INTERVAL).await;
             }
         });
         // Event streams never end by themselves.
@@ -150,7 +150,7 @@ impl Server {
     }
 }
 
-fn refused(options: &Options, error: &std::io::Error) -> Error {
+fn bind_error(options: &Options, error: &std::io::Error) -> Error {
     let (host, port) = (&options.host, options.port);
     let remedy = "name another with --port N, or take any that is free with --port 0";
     Error::usage(match error.kind() {

@@ -13,8 +13,8 @@ use axum::response::Response;
 use axum::routing::get;
 use serde_json::{Value, json};
 
-use super::viewed::{Has, POINTS};
-use super::{Shared, detail, events, guard};
+use super::journal_cache::{KnownCurves, POINTS};
+use super::{ServerState, detail, events, guard};
 use crate::error;
 use crate::report::render::html::watch;
 
@@ -22,7 +22,7 @@ const HTML: &str = "text/html; charset=utf-8";
 const JSON: &str = "application/json";
 
 /// Returns the router with every address of the server.
-pub fn routes(shared: Arc<Shared>) -> Router {
+pub fn routes(shared: Arc<ServerState>) -> Router {
     let page = |kind: &'static str, text: &'static str| {
         get(move || async move { answer(StatusCode::OK, kind, text) })
     };
@@ -40,39 +40,43 @@ pub fn routes(shared: Arc<Shared>) -> Router {
         .route("/api/curves/{*run}", get(curves))
         .route("/api/diagnostics/{*run}", get(diagnostics))
         .route("/api/events", get(changes))
-        .fallback(|| async { told(StatusCode::NOT_FOUND, "there is no such page") })
+        .fallback(|| async { error_response(StatusCode::NOT_FOUND, "there is no such page") })
         .layer(middleware::from_fn_with_state(
             Arc::clone(&shared),
-            guard::guarded,
+            guard::authorize,
         ))
         .with_state(shared)
 }
 
-type Known = State<Arc<Shared>>;
+type AppState = State<Arc<ServerState>>;
 
 /// The percent-decoded `id` of a run in an address.
-type Named = Result<Path<String>, PathRejection>;
+type RunId = Result<Path<String>, PathRejection>;
 
-async fn runs(State(shared): Known, RawQuery(query): RawQuery) -> Response {
-    let since = guard::parameter(query.as_deref(), "since");
-    json(&shared.index.since(since).body)
+async fn runs(State(shared): AppState, RawQuery(query): RawQuery) -> Response {
+    let since = guard::query_parameter(query.as_deref(), "since");
+    json(&shared.index.updates_since(since).body)
 }
 
-async fn changes(State(shared): Known, RawQuery(query): RawQuery, headers: HeaderMap) -> Response {
+async fn changes(
+    State(shared): AppState,
+    RawQuery(query): RawQuery,
+    headers: HeaderMap,
+) -> Response {
     // A browser that reconnects sends the last id it received.
     let last = headers.get("last-event-id").and_then(|id| id.to_str().ok());
     let since = last
-        .or(guard::parameter(query.as_deref(), "since"))
+        .or(guard::query_parameter(query.as_deref(), "since"))
         .map(str::to_string);
     events::stream(shared, since)
 }
 
-async fn run(State(shared): Known, run: Named) -> Response {
-    of_run(shared, run, |shared, run, folder| {
+async fn run(State(shared): AppState, run: RunId) -> Response {
+    run_response(shared, run, |shared, run, folder| {
         let mut found = detail::detail(folder);
         found["run"] = shared.index.row_of(run).unwrap_or_default();
         found["notes"] = shared
-            .views
+            .journals
             .notes(folder)
             .unwrap_or_else(|_| Value::Array(Vec::new()));
         Ok(found)
@@ -80,57 +84,60 @@ async fn run(State(shared): Known, run: Named) -> Response {
     .await
 }
 
-async fn curves(State(shared): Known, run: Named, RawQuery(query): RawQuery) -> Response {
-    let points = match guard::parameter(query.as_deref(), "points").map(str::parse::<usize>) {
+async fn curves(State(shared): AppState, run: RunId, RawQuery(query): RawQuery) -> Response {
+    let points = match guard::query_parameter(query.as_deref(), "points").map(str::parse::<usize>) {
         None => POINTS,
         Some(Ok(points)) if points > 0 => points,
         Some(_) => {
             let why = "points must be a whole number, 1 or more";
-            return told(StatusCode::BAD_REQUEST, why);
+            return error_response(StatusCode::BAD_REQUEST, why);
         }
     };
-    of_run(shared, run, move |shared, _, folder| {
-        let of = |name| guard::parameter(query.as_deref(), name);
-        let has = Has {
+    run_response(shared, run, move |shared, _, folder| {
+        let of = |name| guard::query_parameter(query.as_deref(), name);
+        let has = KnownCurves {
             key: of("key"),
             after: of("after").and_then(|step| step.parse().ok()).unwrap_or(0),
             points,
         };
-        shared.views.curves(folder, has)
+        shared.journals.curves(folder, has)
     })
     .await
 }
 
-async fn settings(State(shared): Known, run: Named) -> Response {
-    of_run(shared, run, |_, _, folder| Ok(detail::settings(folder))).await
+async fn settings(State(shared): AppState, run: RunId) -> Response {
+    run_response(shared, run, |_, _, folder| Ok(detail::settings(folder))).await
 }
 
-async fn diagnostics(State(shared): Known, run: Named) -> Response {
-    of_run(shared, run, |_, _, folder| detail::diagnosed(folder)).await
+async fn diagnostics(State(shared): AppState, run: RunId) -> Response {
+    run_response(shared, run, |_, _, folder| {
+        detail::thinned_diagnostics(folder)
+    })
+    .await
 }
 
 /// Answers a request about a run found in the folder; its files are read on another thread.
-async fn of_run(
-    shared: Arc<Shared>,
-    run: Named,
-    read: impl FnOnce(&Shared, &str, &std::path::Path) -> error::Result<Value> + Send + 'static,
+async fn run_response(
+    shared: Arc<ServerState>,
+    run: RunId,
+    read: impl FnOnce(&ServerState, &str, &std::path::Path) -> error::Result<Value> + Send + 'static,
 ) -> Response {
     let Ok(Path(run)) = run else {
-        return told(
+        return error_response(
             StatusCode::BAD_REQUEST,
             "the name of the run is not UTF-8; /api/runs has their names",
         );
     };
     let Some(folder) = shared.index.path_of(&run) else {
-        return told(
+        return error_response(
             StatusCode::NOT_FOUND,
             "there is no such run; /api/runs has their names",
         );
     };
     match tokio::task::spawn_blocking(move || read(&shared, &run, &folder)).await {
         Ok(Ok(value)) => json(&value),
-        Ok(Err(error)) => told(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
-        Err(_) => told(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read"),
+        Ok(Err(error)) => error_response(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        Err(_) => error_response(StatusCode::INTERNAL_SERVER_ERROR, "the run cannot be read"),
     }
 }
 
@@ -139,7 +146,7 @@ fn json(value: &Value) -> Response {
 }
 
 /// Returns an error response `{"error":…}`.
-pub fn told(status: StatusCode, why: &str) -> Response {
+pub fn error_response(status: StatusCode, why: &str) -> Response {
     answer(status, JSON, json!({ "error": why }).to_string())
 }
 

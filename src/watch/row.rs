@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use serde_json::{Value, json};
 
-use crate::report::read::listed::Listed;
+use crate::report::read::listing::RunListing;
 use crate::report::render::terminal::plain;
 use crate::train::metrics::higher_is_better;
 
@@ -12,27 +12,27 @@ use crate::train::metrics::higher_is_better;
 const LONGEST: usize = 400;
 
 /// Returns the row of a run.
-pub fn row(id: &str, run: &Listed) -> Value {
+pub fn row(id: &str, run: &RunListing) -> Value {
     let written = run.written.map(seconds);
     let heading = match &run.heading {
         Ok(heading) => heading,
         Err(why) => {
-            return json!({ "id": id, "name": id, "state": "unreadable", "error": short(why), "written": written });
+            return json!({ "id": id, "name": id, "state": "unreadable", "error": shortened(why), "written": written });
         }
     };
-    let standing = &run.standing;
+    let standing = &run.progress;
     let train = |name: &str| standing.train.get(name).copied();
     let loss = standing.last("loss");
     json!({
         "id": id,
-        "name": short(&heading.name),
+        "name": shortened(&heading.name),
         "seed": heading.seed,
         "task": heading.task,
         "state": run.state(),
-        "error": run.ending.as_ref().map(|e| short(&e.reason)).filter(|reason| !reason.is_empty()),
+        "error": run.ending.as_ref().map(|e| shortened(&e.reason)).filter(|reason| !reason.is_empty()),
         "step": standing.last_step,
         "steps": heading.steps,
-        "left_s": run.left_s(),
+        "left_s": run.remaining_s(),
         "written": written,
         "train_loss": train("loss"),
         "valid_loss": loss.map(|last| last.value),
@@ -51,8 +51,8 @@ pub fn row(id: &str, run: &Listed) -> Value {
     })
 }
 
-fn metric(run: &Listed, name: &str) -> Value {
-    let (last, best) = (run.standing.last(name), run.standing.best(name));
+fn metric(run: &RunListing, name: &str) -> Value {
+    let (last, best) = (run.progress.last(name), run.progress.best(name));
     json!({
         "name": name,
         "higher": higher_is_better(name),
@@ -69,7 +69,7 @@ pub fn seconds(time: SystemTime) -> f64 {
 }
 
 /// Returns a text without control characters, cut to a maximum length.
-pub fn short(text: &str) -> String {
+pub fn shortened(text: &str) -> String {
     let text = plain(text);
     match text.char_indices().nth(LONGEST) {
         Some((at, _)) => format!("{}…", &text[..at]),

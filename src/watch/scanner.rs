@@ -10,61 +10,61 @@ use rayon::prelude::*;
 use super::index::Index;
 use super::row::row;
 use super::sweeps;
-use crate::report::read::listed::{self, Found, Listed};
+use crate::report::read::listing::{self, FoundFolders, RunListing};
 use crate::report::read::sweep::PLAN;
 use crate::report::render::terminal::plain;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 
 /// Maximum number of runs shown; the ones written last are kept.
 const MOST: usize = 20_000;
 /// Minimum time between two refreshes of runs that change.
-const BRISK: Duration = Duration::from_millis(1000);
+const ACTIVE_INTERVAL: Duration = Duration::from_millis(1000);
 /// Minimum time between two refreshes of quiet runs and searches for new folders.
-const CALM: Duration = Duration::from_secs(4);
+const QUIET_INTERVAL: Duration = Duration::from_secs(4);
 /// Time without journal writes after which a run counts as quiet, unless a process trains in it.
-const QUIET: Duration = Duration::from_secs(60);
+const QUIET_AFTER: Duration = Duration::from_secs(60);
 /// Number of newly found runs that are read before their rows are published.
-const TOGETHER: usize = 64;
+const FIRST_BATCH: usize = 64;
 /// Time between two checks of the stop flag.
-const MOMENT: Duration = Duration::from_millis(50);
+const STOP_INTERVAL: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 struct Scanner {
-    runs: HashMap<PathBuf, Listed>,
+    runs: HashMap<PathBuf, RunListing>,
     names: HashMap<PathBuf, String>,
     sweeps: Vec<PathBuf>,
 }
 
 /// Scans the folder until the stop flag is raised.
-pub fn run(folder: &Path, index: &Index, stop: &Stop) {
+pub fn run(folder: &Path, index: &Index, stop: &StopFlag) {
     let mut scanner = Scanner::default();
     let mut next_calm = Instant::now();
     while !stop.is_raised() {
         let begun = Instant::now();
         let calm = begun >= next_calm;
         if calm {
-            scanner.look_for_runs(folder, index, stop);
-            scanner.look(index, |_| true);
+            scanner.find_runs(folder, index, stop);
+            scanner.refresh_runs(index, |_| true);
         } else {
-            scanner.look(index, is_lively);
+            scanner.refresh_runs(index, is_active);
         }
-        scanner.look_at_sweeps(folder, index);
+        scanner.refresh_sweeps(folder, index);
         let took = begun.elapsed();
         if calm {
-            next_calm = Instant::now() + CALM.max(took * 10);
+            next_calm = Instant::now() + QUIET_INTERVAL.max(took * 10);
         }
-        let until = Instant::now() + BRISK.max(took * 10);
+        let until = Instant::now() + ACTIVE_INTERVAL.max(took * 10);
         while Instant::now() < until && !stop.is_raised() {
-            std::thread::sleep(MOMENT);
+            std::thread::sleep(STOP_INTERVAL);
         }
     }
 }
 
-fn is_lively(run: &Listed) -> bool {
+fn is_active(run: &RunListing) -> bool {
     let since = run
         .written
         .map(|written| SystemTime::now().duration_since(written));
-    run.training || since.is_some_and(|since| since.is_ok_and(|since| since < QUIET))
+    run.training || since.is_some_and(|since| since.is_ok_and(|since| since < QUIET_AFTER))
 }
 
 /// Returns a folder's name relative to the watched folder.
@@ -82,8 +82,8 @@ fn name_of(folder: &Path, path: &Path) -> String {
 
 impl Scanner {
     /// Finds new and removed folders, and reads the new ones, the last written first.
-    fn look_for_runs(&mut self, folder: &Path, index: &Index, stop: &Stop) {
-        let Found { runs, sweeps } = listed::find(folder);
+    fn find_runs(&mut self, folder: &Path, index: &Index, stop: &StopFlag) {
+        let FoundFolders { runs, sweeps } = listing::find(folder);
         // A plan that is a link could point to any file that this user can read.
         let is_plain = |path: &PathBuf| {
             path.join(PLAN)
@@ -102,25 +102,25 @@ impl Scanner {
             for path in gone {
                 self.runs.remove(&path);
                 if let Some(name) = self.names.remove(&path) {
-                    change.gone(&name);
+                    change.remove_run(&name);
                 }
             }
         });
         let mut new: Vec<(SystemTime, PathBuf)> = runs
             .into_par_iter()
             .filter(|path| !self.runs.contains_key(path))
-            .map(|path| (written(&path), path))
+            .map(|path| (last_write(&path), path))
             .collect();
         new.sort_by(|a, b| b.cmp(a));
         new.truncate(MOST.saturating_sub(self.runs.len()));
         let found = self.runs.len() + new.len();
-        for part in new.chunks(TOGETHER) {
+        for part in new.chunks(FIRST_BATCH) {
             if stop.is_raised() {
                 return;
             }
-            let read: Vec<Listed> = part
+            let read: Vec<RunListing> = part
                 .par_iter()
-                .map(|(_, path)| Listed::read(path.clone()))
+                .map(|(_, path)| RunListing::read(path.clone()))
                 .collect();
             index.change(|change| {
                 for run in read {
@@ -155,8 +155,9 @@ impl Scanner {
     }
 
     /// Refreshes the runs for which `which` is true.
-    fn look(&mut self, index: &Index, which: impl Fn(&Listed) -> bool + Sync) {
-        let mut again: Vec<&mut Listed> = self.runs.values_mut().filter(|run| which(run)).collect();
+    fn refresh_runs(&mut self, index: &Index, which: impl Fn(&RunListing) -> bool + Sync) {
+        let mut again: Vec<&mut RunListing> =
+            self.runs.values_mut().filter(|run| which(run)).collect();
         again.par_iter_mut().for_each(|run| run.refresh());
         let rows: Vec<_> = again
             .par_iter()
@@ -172,7 +173,7 @@ impl Scanner {
         });
     }
 
-    fn look_at_sweeps(&self, folder: &Path, index: &Index) {
+    fn refresh_sweeps(&self, folder: &Path, index: &Index) {
         let named = self.sweeps.iter().map(|path| (name_of(folder, path), path));
         let rows: Vec<_> = named
             .map(|(name, path)| {
@@ -181,7 +182,7 @@ impl Scanner {
             })
             .collect();
         index.change(|change| {
-            change.sweeps_are(|name| rows.iter().any(|(there, ..)| there == name));
+            change.retain_sweeps(|name| rows.iter().any(|(there, ..)| there == name));
             for (name, path, row) in rows {
                 change.sweep(&name, path, row);
             }
@@ -189,7 +190,7 @@ impl Scanner {
     }
 }
 
-fn written(run: &Path) -> SystemTime {
+fn last_write(run: &Path) -> SystemTime {
     let about = run.join(crate::train::run_dir::METRICS).symlink_metadata();
     let written = about.and_then(|about| about.modified());
     written.unwrap_or(SystemTime::UNIX_EPOCH)

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::row::short;
-use crate::report::read::listed::Listed;
+use super::row::shortened;
+use crate::report::read::listing::RunListing;
 use crate::report::read::sweep::{EndState, SweepFolder};
 use crate::train::metrics::higher_is_better;
 
@@ -18,12 +18,12 @@ pub fn row(
     id: &str,
     folder: &Path,
     names: &HashMap<PathBuf, String>,
-    runs: &HashMap<PathBuf, Listed>,
+    runs: &HashMap<PathBuf, RunListing>,
 ) -> Value {
     let sweep = match SweepFolder::read(folder) {
         Ok(sweep) => sweep,
         Err(error) => {
-            return json!({ "id": id, "name": id, "error": short(&error.to_string()), "arms": [] });
+            return json!({ "id": id, "name": id, "error": shortened(&error.to_string()), "arms": [] });
         }
     };
     let plan = &sweep.plan;
@@ -48,17 +48,17 @@ pub fn row(
                 },
                 (None, None) => "missing",
             };
-            let best = runs.get(&path).and_then(|run| run.standing.best(metric));
+            let best = runs.get(&path).and_then(|run| run.progress.best(metric));
             json!({
                 "seed": seed,
                 "run": names.get(&path),
                 "state": state,
-                "reason": ending.map(|e| short(&e.reason)),
+                "reason": ending.map(|e| shortened(&e.reason)),
                 "best": best.map(|best| best.value),
             })
         });
         arms.push(json!({
-            "name": short(&arm.name),
+            "name": shortened(&arm.name),
             "settings": arm.settings,
             "steps": arm.steps,
             "params": arm.params,
@@ -67,7 +67,7 @@ pub fn row(
     }
     json!({
         "id": id,
-        "name": short(&plan.name),
+        "name": shortened(&plan.name),
         "metric": plan.metric,
         "higher": higher_is_better(&plan.metric),
         "baseline": plan.baseline,

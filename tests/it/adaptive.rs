@@ -7,9 +7,9 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::heads::VocabularyHead;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::init::{Init, InitConfig};
-use formwork::nn::linear::stored_for_decoding;
+use formwork::nn::linear::repacked_for_decoding;
 use formwork::nn::vocabulary::{TokenHead, TokenTables, TokenVectors, VocabularyConfig};
 use formwork::task::TaskConfig;
 use formwork::train::checkpoint::weights;
@@ -45,8 +45,8 @@ impl Vocabulary {
         };
         let init = Init::new(device, 3, InitConfig::xavier(), 1, 1.0);
         name_parameters(Self {
-            embedding: config.embedding(&tables, &init.of("embedding")),
-            head: config.head(&tables, &init.of("head")),
+            embedding: config.embedding(&tables, &init.part("embedding")),
+            head: config.head(&tables, &init.part("head")),
         })
     }
 
@@ -132,7 +132,7 @@ impl Case {
         let hits = best.equal(targets.clone()).float();
         let loss = head.loss(hidden, targets, 0.0, true);
         self.equal("loss", &values(loss.sum.clone()));
-        assert_eq!(values(loss.right), values(hits), "{}", self.name);
+        assert_eq!(values(loss.is_correct), values(hits), "{}", self.name);
         let grads = loss.sum.backward();
         if let Some(leaf) = leaf {
             self.equal("grad.hidden", &values(leaf.grad(&grads).unwrap()));
@@ -245,7 +245,7 @@ fn log_probabilities_are_those_of_the_whole_vocabulary() {
         for sum in values(log_p.clone().exp().sum_dim(2)) {
             assert!((sum - 1.0).abs() < 1e-4, "{sum}");
         }
-        let stored = stored_for_decoding(module);
+        let stored = repacked_for_decoding(module);
         let again = values(stored.scores().logits(hidden));
         assert!(difference(&again, &values(log_p)) < 1e-6);
     }
@@ -276,7 +276,7 @@ fn cutoffs_beyond_the_vocabulary_are_an_error() {
     let model: ModelConfig = serde_json::from_value(model).unwrap();
     let task: TaskConfig = serde_json::from_value(json!({ "kind": "causal_lm" })).unwrap();
     let init = |vocab: usize| {
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(8, vocab),
             seed: 1,
             device: &Device::flex(),

@@ -10,12 +10,12 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{
-    DecoderConfig, EncoderDecoder, EncoderDecoderConfig, LanguageModel, ModelInputs,
+    BuildContext, DecoderConfig, EncoderDecoder, EncoderDecoderConfig, LanguageModel,
 };
-use formwork::nn::branches::Branches;
+use formwork::nn::branches::ResidualMoments;
 use formwork::nn::pass::Pass;
 use formwork::stack::residual_scale::admin;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 fn keys(own: Value) -> Value {
@@ -49,7 +49,7 @@ impl Case {
 
     /// The module with the oracle's weights; residual scales are 1.
     fn weights<M: Module>(&self, module: M) -> M {
-        let module = materialised(name_parameters(module));
+        let module = materialize(name_parameters(module));
         let mut arrays = values_of(&module);
         for (path, array) in &mut arrays {
             match path.ends_with(".omega") {
@@ -111,20 +111,20 @@ fn a_decoder_begins_and_learns_as_admin_torch_s() {
     let case = Case::new("decoder");
     let config = keys(json!({ "n_layers": 3, "position": { "kind": "learned" } }));
     let config: DecoderConfig = serde_json::from_value(config).unwrap();
-    let model = case.weights(config.init(&ModelInputs {
+    let model = case.weights(config.init(&BuildContext {
         shape: &shape(),
         seed: 5,
         device: &Device::flex().autodiff(),
     }));
     let of = |ids| DecoderInput::new(ids);
     // One row after the other, as runs measure the scales.
-    let mut branches = Branches::default();
+    let mut branches = ResidualMoments::default();
     for row in 0..3 {
-        let pass = Pass::evaluation().measuring(branches);
+        let pass = Pass::evaluation().with_branch_measurement(branches);
         model.forward(of(case.ids("ids").narrow(0, row, 1)), None, &pass);
         branches = pass.take_branches();
     }
-    let model = admin::scaled(model, &branches).unwrap();
+    let model = admin::with_measured_scales(model, &branches).unwrap();
     case.scales(&values_of(&model), "stack", "decoder");
     let hidden = model.forward(of(case.ids("ids")), None, &Pass::evaluation());
     case.passes(&model, model.logits(hidden));
@@ -137,7 +137,7 @@ fn an_encoder_decoder_begins_and_learns_as_admin_torch_s() {
         "n_encoder_layers": 3, "n_decoder_layers": 3, "position": { "kind": "none" },
     }));
     let config: EncoderDecoderConfig = serde_json::from_value(config).unwrap();
-    let model = case.weights(config.init(&ModelInputs {
+    let model = case.weights(config.init(&BuildContext {
         shape: &shape(),
         seed: 5,
         device: &Device::flex().autodiff(),
@@ -146,9 +146,9 @@ fn an_encoder_decoder_begins_and_learns_as_admin_torch_s() {
         let source = model.encode(case.ids("source"), None, pass);
         model.decode(case.ids("ids"), &source, None, pass)
     };
-    let pass = Pass::evaluation().measuring(Branches::default());
+    let pass = Pass::evaluation().with_branch_measurement(ResidualMoments::default());
     hidden(&model, &pass);
-    let model = admin::scaled(model, &pass.take_branches()).unwrap();
+    let model = admin::with_measured_scales(model, &pass.take_branches()).unwrap();
     let found = values_of(&model);
     case.scales(&found, "encoder.stack", "encoder");
     case.scales(&found, "decoder.stack", "decoder");

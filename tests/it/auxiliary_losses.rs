@@ -12,13 +12,13 @@ use formwork::data::loader::{BatchSize, Order, step_batches};
 use formwork::data::targets::{ScoredPositions, Targets};
 use formwork::data::{NOT_SCORED, Shape, Source};
 use formwork::error::Result;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::position::PositionConfig;
 use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{CausalLmConfig, Objective, TaskConfig};
 use formwork::train::checkpoint::weights;
 use formwork::train::gradients::{Gradient, accumulate};
-use formwork::train::parameters::{list, materialised, name_parameters};
+use formwork::train::parameters::{list, materialize, name_parameters};
 use serde_json::json;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -49,14 +49,14 @@ fn model() -> ModelConfig {
 }
 
 fn task(config: &CausalLmConfig) -> Objective {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(LENGTH, 13),
         seed: 5,
         device: &Device::flex().autodiff(),
     };
     let task = TaskConfig::CausalLm(config.clone());
     let task = task.init(&model(), &inputs, false).unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 /// Rows of ten tokens each: eight are inputs, the last two are targets only.
@@ -68,7 +68,7 @@ impl Windows {
         let rows = window.chunks(LENGTH + 2).map(|row| TextItem {
             inputs: row[..LENGTH].to_vec(),
             targets: row[1..=LENGTH].to_vec(),
-            after: Some(row[LENGTH + 1]),
+            next_token: Some(row[LENGTH + 1]),
             ..TextItem::default()
         });
         Arc::new(Self(rows.collect()))
@@ -82,7 +82,7 @@ impl Windows {
             .collect();
         rows[0].targets[..5].fill(NOT_SCORED);
         rows[1].targets[3] = NOT_SCORED;
-        rows[2].after = None;
+        rows[2].next_token = None;
         Arc::new(Self(rows))
     }
 }
@@ -96,7 +96,7 @@ impl Source for Windows {
         Ok(Item::Text(self.0[sample as usize % self.0.len()].clone()))
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }
@@ -235,7 +235,7 @@ fn weights_are_used_without_those_of_training() {
     let file = folder.path().join("model.safetensors");
     let plain = || task(&CausalLmConfig::default());
     weights::save(&task(&all()), &file).unwrap();
-    let used = weights::load_to_use(plain(), &file).unwrap();
+    let used = weights::load_for_inference(plain(), &file).unwrap();
     assert_eq!(
         weights::weights_hash(&used),
         weights::weights_hash(&plain())

@@ -32,7 +32,7 @@ pub fn of(content: Content, rows: usize) -> Batch {
         split: Split::Train,
         watch: None,
         recompute: false,
-        unread: false,
+        keeps_sums_on_device: false,
     }
 }
 
@@ -95,7 +95,7 @@ pub fn cut(batch: &Batch, rows: Range<usize>, tight: bool) -> Batch {
             asked: texts.asked.as_ref().map(|a| a[rows.clone()].to_vec()),
             lengths: lengths.filter(|lengths| lengths.iter().any(|n| *n < cols)),
             cols,
-            halves: if tight { [0; 2] } else { texts.halves },
+            segment_lengths: if tight { [0; 2] } else { texts.segment_lengths },
         }
     };
     let content = match &batch.content {

@@ -7,7 +7,7 @@ mod rules;
 use formwork::error::Result;
 use formwork::generate::beam::{
     AverageConfig, BeamConfig, GnmtConfig, Hypothesis, LengthPenalty, NextScores, NoPenaltyConfig,
-    Rules, Sentence, search,
+    SearchStart, TokenRules, search,
 };
 use formwork::rng::mix;
 
@@ -78,15 +78,15 @@ fn log(probabilities: &[f64]) -> Vec<f32> {
     probabilities.iter().map(|p| p.ln() as f32).collect()
 }
 
-fn rules() -> Rules {
-    Rules {
+fn rules() -> TokenRules {
+    TokenRules {
         ends: vec![END],
         banned: Vec::new(),
     }
 }
 
-fn sentence(max_len: usize) -> Sentence {
-    Sentence {
+fn sentence(max_len: usize) -> SearchStart {
+    SearchStart {
         first: FIRST,
         max_len,
     }
@@ -322,11 +322,11 @@ fn ending_early_changes_no_result_and_saves_steps() {
 #[test]
 fn sources_side_by_side_are_as_one_by_one_and_leave_when_they_are_done() {
     // The first token identifies the source.
-    let source = |number: u32| Sentence {
+    let source = |number: u32| SearchStart {
         first: 100 + number,
         max_len: 4 + 3 * (number as usize % 5),
     };
-    let sources: Vec<Sentence> = (0..11).map(source).collect();
+    let sources: Vec<SearchStart> = (0..11).map(source).collect();
     let model = random(5, 15, 5.0);
     for penalty in penalties() {
         let config = config(4, 3, penalty);

@@ -66,7 +66,7 @@ fn with_plans(
         let Some(Attention::BigBird(heads)) = block.attention.take() else {
             panic!("BigBird's attention")
         };
-        let heads = heads.weighed(BlockSparse::given(4, plan));
+        let heads = heads.with_weighing(BlockSparse::given(4, plan));
         block.attention = Some(Attention::BigBird(heads));
     }
     task
@@ -87,7 +87,7 @@ fn all_blocks_picked_are_dense_attention() {
     // A text of at most 5 + 2·random blocks gets full attention.
     let short =
         json!({ "kind": "big_bird", "n_heads": 4, "n_kv_heads": 2, "block": 5, "random": 3 });
-    let visible = Visibility::of_lengths(&[50, 43]);
+    let visible = Visibility::from_lengths(&[50, 43]);
     let wanted = forward(&at_sizes(&dense, false), &visible, [50, 43]);
     let found = forward(&at_sizes(&short, false), &visible, [50, 43]);
     near("short", &found, &wanted);
@@ -103,7 +103,7 @@ fn all_blocks_picked_are_dense_attention() {
         let Attention::BigBird(heads) = at_sizes(&blocks, false) else {
             panic!("BigBird's attention")
         };
-        Attention::BigBird(heads.weighed(BlockSparse::given(4, &plan(but))))
+        Attention::BigBird(heads.with_weighing(BlockSparse::given(4, &plan(but))))
     };
     let found = forward(&given(13), &visible, [50, 43]);
     near("by plan", &found, &wanted);
@@ -117,7 +117,7 @@ fn all_blocks_picked_are_dense_attention() {
 fn padding_moves_no_block() {
     let blocks = json!({ "kind": "big_bird", "n_heads": 4, "block": 3, "random": 1, "seed": 7 });
     let layer = at_sizes(&blocks, false);
-    let padded = forward(&layer, &Visibility::of_lengths(&[50, 37]), [50, 37]);
-    let alone = forward(&layer, &Visibility::of_lengths(&[37, 37]), [37, 37]);
+    let padded = forward(&layer, &Visibility::from_lengths(&[50, 37]), [50, 37]);
+    let alone = forward(&layer, &Visibility::from_lengths(&[37, 37]), [37, 37]);
     near("row 1", &padded[50 * 16..], &alone[37 * 16..]);
 }

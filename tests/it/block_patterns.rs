@@ -38,7 +38,7 @@ fn build(keys: &Value, causal: bool, device: &Device) -> Attention {
     let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
     let shape = AttentionShape {
         causal,
-        ..AttentionShape::alone(D, T)
+        ..AttentionShape::standalone(D, T)
     };
     let init = Init::new(device, 5, InitConfig::default(), 1, 1.0);
     config.init(&shape, &init)
@@ -58,7 +58,7 @@ pub fn forward(layer: &Attention, visible: &Visibility, lengths: [usize; 2]) -> 
     let x = input(&Device::flex());
     let mut cx = LayerContext {
         visible,
-        ..LayerContext::alone(T, &pass)
+        ..LayerContext::standalone(T, &pass)
     };
     let y = values(layer.layer().forward(x, &mut cx));
     let rows = y.chunks(T * D).zip(lengths);
@@ -178,7 +178,7 @@ fn patterns_are_masks_pair_by_pair() {
         let mut cx = LayerContext {
             visible: &visible,
             prepared: &prepared,
-            ..LayerContext::alone(T, &pass)
+            ..LayerContext::standalone(T, &pass)
         };
         let y = layer.layer().forward(x.clone(), &mut cx);
         let check = |part: &str, found: Vec<f32>| {

@@ -81,11 +81,13 @@ fn logits_loss_and_gradients_are_those_of_transformers() {
         let network = task.networks().captioning.unwrap();
         let given = batch(&oracle);
         let pass = Pass::evaluation();
-        let memory = network.model.look(network.pixels(&given.images), &pass);
+        let memory = network
+            .model
+            .image_memory(network.pixels(&given.images), &pass);
         let looked_at = values(memory.clone());
         against.check("looked_at", &looked_at);
         let ids = TensorData::new(given.captions.inputs.clone(), [3, 7]);
-        let seeing = network.model.seeing(memory);
+        let seeing = network.model.with_images(memory);
         let ids = burn::tensor::Tensor::from_data(ids, &network.device());
         let hidden = seeing.forward(DecoderInput::new(ids), None, &pass);
         let mut logits = values(seeing.logits(hidden));

@@ -149,9 +149,9 @@ fn split(source: Arc<Windows>, carried: bool) -> Split {
     Split {
         source,
         bytes_per_token: None,
-        carried,
+        carries_state: carried,
         groups: 1,
-        compared: false,
+        contrasts_rows: false,
     }
 }
 

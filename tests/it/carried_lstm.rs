@@ -3,7 +3,7 @@
 
 use crate::binary::{failure, output};
 use crate::lanes::{self, files, train};
-use formwork::train::run_files;
+use formwork::train::run_manifest;
 use serde_json::Value;
 use std::fs;
 
@@ -85,7 +85,7 @@ fn an_evaluation_in_segments_is_one_long_pass() {
     let start = fs::read_to_string(folder.join("run/resolved.toml")).unwrap();
     let two = start.replace("eval_batch_size = 1", "eval_batch_size = 2");
     fs::write(folder.join("run/resolved.toml"), two).unwrap();
-    run_files::seal(&folder.join("run")).unwrap();
+    run_manifest::seal(&folder.join("run")).unwrap();
     output(&["eval", &run, "--context", "4"]);
     let later = fs::read(folder.join("run/scores.json")).unwrap();
     let later: Value = serde_json::from_slice(&later).unwrap();

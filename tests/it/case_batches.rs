@@ -1,7 +1,7 @@
 //! A batch of rows of different lengths for each kind of task.
 
 use formwork::data::NOT_SCORED;
-use formwork::data::batch::{PairBatch, QuestionAnswer, TextBatch, Window};
+use formwork::data::batch::{ContextWindow, PairBatch, QuestionAnswer, TextBatch};
 use std::sync::Arc;
 
 pub const VOCAB: i32 = 17;
@@ -50,20 +50,20 @@ pub fn texts(labels: &[i32; 4]) -> TextBatch {
         documents: None,
         second: None,
         cols: COLS,
-        halves: [3, COLS - 2],
+        segment_lengths: [3, COLS - 2],
     }
 }
 
 /// A span for each row except the third, which has none.
 pub fn asked() -> Vec<QuestionAnswer> {
-    let window = |row: usize| Window {
+    let window = |row: usize| ContextWindow {
         question: row as u64,
         id: row.to_string().into(),
         context: "abcdefghi".into(),
-        places: (0..LENGTHS[row]).map(|col| [col, col + 1]).collect(),
+        byte_ranges: (0..LENGTHS[row]).map(|col| [col, col + 1]).collect(),
         first: 0,
-        none: 0,
-        right: match row {
+        no_answer_position: 0,
+        accepted_answers: match row {
             2 => [].into(),
             _ => ["ab".to_string()].into(),
         },

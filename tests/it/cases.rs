@@ -15,13 +15,13 @@ use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
 use formwork::model::{
-    ConvolutionalConfig, GlobalTokens, ModelConfig, ModelInputs, RecurrentModelConfig,
+    BuildContext, ConvolutionalConfig, GlobalTokens, ModelConfig, RecurrentModelConfig,
 };
 use formwork::nn::recurrent;
 use formwork::task::text_embedding::EmbeddingLoss;
 use formwork::task::whole_text::Pooling;
 use formwork::task::{Objective, PermutedLmConfig, SpanCorruptionConfig, TaskConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 
 /// A task with a model that can learn it.
 pub struct Case {
@@ -41,8 +41,11 @@ impl Case {
     pub fn couples_rows(&self) -> bool {
         let transformer = self.model.transformer();
         let mut blocks = transformer.iter().flat_map(|model| model.blocks());
-        let coupled =
-            blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()));
+        let coupled = blocks.any(|block| {
+            block
+                .feed_forward
+                .is_some_and(|layer| layer.couples_micro_batches())
+        });
         coupled || self.task.facts().compared_rows().is_some()
     }
 
@@ -79,13 +82,13 @@ impl Case {
             classes: ["a", "b", "c"].map(Into::into).to_vec(),
             ..Shape::of_text(COLS, VOCAB as usize)
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed,
             device: &device.clone().autodiff(),
         };
         let task = self.task.init(&self.model, &inputs, false).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     }
 
     pub fn build(&self) -> Objective {

@@ -4,7 +4,7 @@ mod learnt;
 
 use crate::binary::{failure, output, piped};
 use formwork::data::{
-    self, ConversationsConfig, DataConfig, Paths, Places, Request, Tokenizers, View,
+    self, ConversationsConfig, DataConfig, Paths, Request, SearchPath, Tokenizers, View,
 };
 use formwork::tokenizer::chat::{Answers, Conversation};
 use formwork::tokenizer::{ChatTemplate, Tokenizer};
@@ -31,7 +31,7 @@ fn template(golden: &Value, name: &str) -> Result<ChatTemplate, String> {
         ("eos_token".to_owned(), "</s>".to_owned()),
     ]);
     let template = ChatTemplate::new(golden["templates"][name].as_str().unwrap(), tokens)?;
-    template.dated(golden["date"].as_str().unwrap())
+    template.with_date(golden["date"].as_str().unwrap())
 }
 
 fn conversation(chat: &Value) -> Conversation {
@@ -87,17 +87,17 @@ fn targets(golden: &Value, name: &str, chat: &Value) -> (Vec<i32>, Vec<i32>) {
     }));
     let saved = Tokenizers {
         chat: template(golden, name).ok(),
-        ..Tokenizers::one(tokenizer(golden))
+        ..Tokenizers::single(tokenizer(golden))
     };
-    let places = Places::new(Some(folder.path()));
+    let places = SearchPath::new(Some(folder.path()));
     let request = Request {
         tokenizer: None,
-        saved: &saved,
-        run: None,
+        saved_tokenizers: &saved,
+        run_shape: None,
         places: &places,
         seed: 0,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     let data = data::prepare(&config, &request).unwrap();
@@ -138,12 +138,14 @@ fn last_answers_are_found_where_a_template_rewrites_earlier_ones() {
     let golden = golden();
     let template = template(&golden, "thinking").unwrap();
     let chat = conversation(&golden["chats"][1]);
-    let why = template.written(&chat, Answers::All).unwrap_err();
+    let why = template
+        .render_with_answers(&chat, Answers::All)
+        .unwrap_err();
     assert!(
         why.contains("message 5") && why.contains("answers = \"last\""),
         "{why}"
     );
-    let last = template.written(&chat, Answers::Last).unwrap();
+    let last = template.render_with_answers(&chat, Answers::Last).unwrap();
     assert_eq!(
         &last.text[last.answers[0].clone()],
         "Is there more?<|im_end|>\n"

@@ -2,7 +2,7 @@
 
 use crate::small_run::{Run, files, folder, net};
 use formwork::train::checkpoint::{
-    self, Best, Checkpoint, State, Window, newest_whole, weights_hash,
+    self, Best, Checkpoint, State, Window, newest_complete, weights_hash,
 };
 use formwork::train::optim::{self, OptimizerConfig, SgdConfig};
 use std::path::Path;
@@ -60,7 +60,7 @@ fn damage_is_refused_by_name_and_the_newest_whole_one_is_found() {
     run.save(&dir, 5);
     let place = run.steps(2).save(&dir, 5);
     let refused = || {
-        let search = newest_whole(dir.root());
+        let search = newest_complete(dir.root());
         assert_eq!(search.found.unwrap().state().step, 2);
         assert_eq!(search.refused.len(), 1);
         search.refused[0].to_string()
@@ -98,7 +98,7 @@ fn damage_is_refused_by_name_and_the_newest_whole_one_is_found() {
         assert!(message.contains(&name), "{message}");
         std::fs::write(&path, &bytes).unwrap();
     }
-    assert_eq!(newest_whole(dir.root()).found.unwrap().state().step, 4);
+    assert_eq!(newest_complete(dir.root()).found.unwrap().state().step, 4);
 }
 
 #[test]
@@ -179,10 +179,10 @@ fn leftovers_of_a_killed_save_are_cleaned() {
     std::fs::write(dir.steps().join("00000005.tmp/model.safetensors"), "x").unwrap();
     std::fs::rename(&place, place.with_extension("old")).unwrap();
     std::fs::write(dir.path("latest.tmp"), "x").unwrap();
-    assert!(newest_whole(dir.root()).found.is_none());
+    assert!(newest_complete(dir.root()).found.is_none());
     checkpoint::clean(&dir).unwrap();
     assert_eq!(files(&place), whole);
     assert_eq!(std::fs::read_dir(dir.steps()).unwrap().count(), 1);
     assert!(!dir.path("latest.tmp").exists());
-    assert_eq!(newest_whole(dir.root()).found.unwrap().state().step, 3);
+    assert_eq!(newest_complete(dir.root()).found.unwrap().state().step, 3);
 }

@@ -11,21 +11,21 @@ use crate::transfer::gradients_of;
 use burn::module::Module;
 use burn::train::InferenceStep;
 use formwork::data::loader::{BatchSize, Extent, Order, step_batches, step_share};
-use formwork::data::weighed::{self, WeightedSource};
+use formwork::data::weighted_source::{self, WeightedSource};
 use formwork::data::{Batch, Data, Item, Source, TextItem, Tokenizers};
 use formwork::error::Result;
 use formwork::experiment::assemble;
-use formwork::experiment::{load, located};
+use formwork::experiment::{load, locate_error};
 use formwork::task::Objective;
 use formwork::task::class_weights::{BalancedConfig, ClassWeights};
-use formwork::train::gradients::{accumulate, shares};
+use formwork::train::gradients::{accumulate, subtree_ranges};
 use std::sync::Arc;
 
 const WEIGHTS: [f32; 3] = [0.5, 3.0, 1.25];
 
 /// The batch with weights for its three classes, as a whole step.
 fn with_weights(mut batch: Batch) -> Batch {
-    let weight = weighed::weight(&batch.content, &WEIGHTS);
+    let weight = weighted_source::total_weight(&batch.content, &WEIGHTS);
     (batch.weight, batch.step_weight) = (weight, weight);
     batch.class_weights = Some(WEIGHTS.into());
     batch
@@ -109,16 +109,16 @@ fn shares_of_a_step_divide_by_its_whole_weight() {
     assert!(sum > 0.0 && whole.iter().all(|batch| batch.step_weight == sum));
     for count in [2, 4] {
         let own = |rank: usize| {
-            let part = |all| shares(all, count).swap_remove(rank);
+            let part = |all| subtree_ranges(all, count).swap_remove(rank);
             step_share(source.as_ref(), &mut order(), 3, 5, &part).unwrap()
         };
         let made: Vec<_> = (0..count).map(own).collect();
         let sent = made.iter().map(|share| share.extent().to_bytes());
         let extent = sent
             .map(|bytes| Extent::from_bytes(&bytes).unwrap())
-            .reduce(Extent::joined)
+            .reduce(Extent::merged)
             .unwrap();
-        let made = made.into_iter().flat_map(|share| share.of(extent));
+        let made = made.into_iter().flat_map(|share| share.in_step(extent));
         let made: Vec<Batch> = made.collect();
         assert!(made == whole, "{count} shares");
     }
@@ -128,7 +128,7 @@ const BALANCED: &str = "task.class_weights=\"balanced\"";
 
 fn data(files: &Files, set: &str) -> Result<Data> {
     let loaded = load(&files.path("x.toml"), &[set.to_string()])?;
-    assemble::data_to_train_on(&loaded)
+    assemble::training_data(&loaded)
 }
 
 #[test]
@@ -136,7 +136,7 @@ fn balanced_weights_are_counted_once() {
     let files = Files::images();
     let first = data(&files, BALANCED).unwrap();
     // Of 60 images, 20 of each class, 42 are training examples.
-    let counts = weighed::counts(first.train.as_ref(), 3).unwrap();
+    let counts = weighted_source::class_counts(first.train.as_ref(), 3).unwrap();
     assert_eq!(counts, Ok(vec![15, 14, 13]));
     let wanted = [14.0 / 15.0, 1.0, 14.0 / 13.0].map(|weight: f64| weight as f32);
     let wanted = wanted.to_vec();
@@ -168,7 +168,7 @@ impl Source for Endless {
         Labelled.get(sample, draw)
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }
@@ -193,8 +193,8 @@ fn what_is_not_counted_is_told_at_its_line() {
     let loaded = load(&path, &[]).unwrap();
     let weights = ClassWeights::Balanced(BalancedConfig {});
     let classes = ["a", "b"].map(String::from);
-    let error = weights.of("task.of", &classes, &Endless).unwrap_err();
-    let told = located(&loaded, error).to_string();
+    let error = weights.resolve("task.of", &classes, &Endless).unwrap_err();
+    let told = locate_error(&loaded, error).to_string();
     let rule = format!(
         "student.toml:{}: [task.of] class_weights = \"balanced\" counts the classes of the training examples, which this data draws \
          without end",

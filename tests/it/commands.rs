@@ -259,10 +259,10 @@ fn wrong_arguments_exit_with_2_and_say_why() {
 fn other_runs(
     experiment: &formwork::experiment::Experiment,
 ) -> Vec<(&'static str, std::path::PathBuf)> {
-    let begun = experiment.init.beginnings().into_iter();
+    let begun = experiment.init.initial_runs().into_iter();
     let from = begun.map(|one| ("from", one.from));
     let frozen = experiment.task.frozen_run();
-    let frozen = frozen.and_then(|run| Some((run.called, run.path?.to_path_buf())));
+    let frozen = frozen.and_then(|run| Some((run.role, run.path?.to_path_buf())));
     from.chain(frozen).collect()
 }
 
@@ -306,7 +306,7 @@ fn every_shipped_experiment_is_right_and_planned_as_it_is_built() {
     for file in experiments() {
         let shown = file.display().to_string();
         let loaded = formwork::experiment::load(&file, &[]).unwrap();
-        if !loaded.experiment.data.set().paths().is_empty() && !has_data {
+        if !loaded.experiment.data.data_set().paths().is_empty() && !has_data {
             eprintln!("skipped without FORMWORK_DATA: {shown}");
             continue;
         }

@@ -9,11 +9,11 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::generate::beam::{AtLimit, AverageConfig, DoneWhen};
 use formwork::generate::{
-    BeamConfig, Hypothesis, LengthPenalty, Sampling, TextGenerator, likeliest,
+    BeamConfig, Hypothesis, LengthPenalty, Sampling, TextGenerator, search_continuations,
 };
 use formwork::interop::read_hf;
-use formwork::model::{Decoder, DecoderConfig, ModelInputs};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::model::{BuildContext, Decoder, DecoderConfig};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -95,7 +95,8 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
             let theirs = theirs.chunks(config.beam).zip(scores.chunks(config.beam));
             for (prompt, (theirs, scores)) in prompts.iter().zip(theirs) {
                 let generator = TextGenerator::new(&model, 32, &[prompt]).unwrap();
-                let found = likeliest(generator, LIMIT, ends, &sampling, &config).unwrap();
+                let found =
+                    search_continuations(generator, LIMIT, ends, &sampling, &config).unwrap();
                 assert_eq!(found[0].len(), config.beam);
                 for ((ours, theirs), score) in found[0].iter().zip(theirs).zip(scores) {
                     // With several end tokens, a hypothesis does not say which one ended it.
@@ -125,7 +126,7 @@ fn decoder(keys: &Value, vocab_size: usize) -> Decoder {
 }
 
 fn built(config: &DecoderConfig, vocab_size: usize) -> Decoder {
-    materialised(name_parameters(config.init(&ModelInputs {
+    materialize(name_parameters(config.init(&BuildContext {
         shape: &Shape::of_text(9, vocab_size),
         seed: 5,
         device: &Device::flex(),
@@ -175,7 +176,8 @@ fn a_beam_that_holds_everything_finds_every_continuation_in_order() {
         for alpha in [0.0, 1.0, -0.5] {
             let config = search(100, alpha, DoneWhen::Settled);
             let generator = TextGenerator::new(&model, 9, &[&prompt]).unwrap();
-            let found = likeliest(generator, 3, &[0], &Sampling::default(), &config).unwrap();
+            let found =
+                search_continuations(generator, 3, &[0], &Sampling::default(), &config).unwrap();
             assert_eq!(found[0].len(), all.len(), "{keys}");
             let mut texts = BTreeSet::new();
             for ours in &found[0] {
@@ -215,7 +217,8 @@ fn hypotheses_of_every_kind_go_on_from_the_state_of_the_one_they_follow() {
         let model = built(&config, 17);
         let generator = TextGenerator::new(&model, 9, &prompts).unwrap();
         let config = search(3, 1.0, DoneWhen::Settled);
-        let found = likeliest(generator, MOST, &[0], &Sampling::default(), &config).unwrap();
+        let found =
+            search_continuations(generator, MOST, &[0], &Sampling::default(), &config).unwrap();
         for (prompt, found) in prompts.iter().zip(&found) {
             assert_eq!(found.len(), 3, "{name}");
             for ours in found {
@@ -243,7 +246,8 @@ fn texts_without_an_end_stop_at_their_limit() {
             let begun = || TextGenerator::new(&model, 9, &[&[3, 1, 4]]).unwrap();
             let found = |beam| {
                 let config = search(beam, 1.0, DoneWhen::Unlikely);
-                let found = likeliest(begun(), most, ends, &Sampling::default(), &config);
+                let found =
+                    search_continuations(begun(), most, ends, &Sampling::default(), &config);
                 found.unwrap().remove(0)
             };
             assert!(found(4).iter().all(|text| text.tokens.len() == most));

@@ -9,7 +9,7 @@ use burn::train::{InferenceStep, TrainStep};
 use formwork::data::{Batch, Content, NOT_SCORED, Shape};
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
 use formwork::task::{CausalLm, CausalLmConfig, Objective};
@@ -24,7 +24,7 @@ fn everything() -> impl Iterator<Item = (String, DecoderConfig)> {
 }
 
 pub fn build(config: &DecoderConfig, device: &Device) -> Decoder {
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(SEQ + 4, VOCAB),
         seed: 5,
         device,
@@ -35,7 +35,7 @@ fn task(config: &DecoderConfig) -> Objective<CausalLm> {
     let model = build(config, &Device::flex().autodiff());
     let config = CausalLmConfig::default();
     let task = Objective(CausalLm::new(model, &config, 11, false));
-    parameters::materialised(parameters::name_parameters(task))
+    parameters::materialize(parameters::name_parameters(task))
 }
 
 pub fn ids(values: &[i32], rows: usize) -> Tensor<2, Int> {

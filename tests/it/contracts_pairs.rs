@@ -10,7 +10,7 @@ use formwork::data::Shape;
 use formwork::kernel::{Span, Visibility};
 use formwork::model::encoder::EncoderInput;
 use formwork::model::encoder_decoder::Source;
-use formwork::model::{Encoder, EncoderConfig, EncoderDecoder, EncoderDecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, Encoder, EncoderConfig, EncoderDecoder, EncoderDecoderConfig};
 use formwork::nn::init::InitConfig;
 use formwork::nn::norm::{LayerNormConfig, NormConfig};
 use formwork::nn::pass::Pass;
@@ -28,7 +28,7 @@ fn shape() -> Shape {
 }
 
 fn encoder(config: &EncoderConfig) -> Encoder {
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &shape(),
         seed: 5,
         device: &Device::flex(),
@@ -36,7 +36,7 @@ fn encoder(config: &EncoderConfig) -> Encoder {
 }
 
 fn both(config: &EncoderDecoderConfig) -> EncoderDecoder {
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &shape(),
         seed: 5,
         device: &Device::flex(),
@@ -116,7 +116,11 @@ fn an_encoder_sees_its_text_and_nothing_else() {
             part_of(width, &whole, 2, SEQ, 7)
         );
         let first = |x: &[f32]| part_of(width, x, 1, SEQ, 1).to_vec();
-        let of_blocks = config.stack.attention.facts().counts_from_row();
+        let of_blocks = config
+            .stack
+            .attention
+            .facts()
+            .depends_on_absolute_position();
         let sees = of_blocks || first(&after) != first(&whole);
         assert!(sees, "{name}: the first token sees no last");
         // It sees the second token, whatever its blocks are.
@@ -247,7 +251,7 @@ fn sources_may_have_a_vocabulary_of_their_own() {
         source_vocab_size: Some(VOCAB + 9),
         ..shape()
     };
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &shape,
         seed: 5,
         device: &Device::flex(),
@@ -265,7 +269,7 @@ fn deepnorm_s_factors_are_those_of_the_table() {
         (12, 6, [(1.6862, 0.4179), (2.0598, 0.3433)]),
         (100, 100, [(3.4157, 0.2063), (4.1618, 0.1699)]),
     ] {
-        let ours = NormPlacement::Deepnorm.alpha_beta_of_both(n, m);
+        let ours = NormPlacement::Deepnorm.alpha_beta_encoder_decoder(n, m);
         let pairs = ours.into_iter().flat_map(|(a, b)| [a, b]);
         for (ours, table) in pairs.zip([a, b, c, d]) {
             assert!((ours - table).abs() < 1e-4, "{n} and {m}: {ours}, {table}");
@@ -295,7 +299,7 @@ fn deepnorm_acts_in_both_stacks() {
             },
             ..EncoderDecoderConfig::default()
         };
-        config.init(&ModelInputs {
+        config.init(&BuildContext {
             shape: &shape(),
             seed: 5,
             device: &Device::flex().autodiff(),
@@ -304,7 +308,7 @@ fn deepnorm_acts_in_both_stacks() {
     let deep = placed(NormPlacement::Deepnorm);
     let mut divided = values_of(&deep);
     let plain = values_of(&placed(NormPlacement::Post));
-    let [encoder, decoder] = NormPlacement::Deepnorm.alpha_beta_of_both(3, 2);
+    let [encoder, decoder] = NormPlacement::Deepnorm.alpha_beta_encoder_decoder(3, 2);
     for (path, array) in &mut divided {
         let (alpha, beta) = if path.starts_with("encoder") {
             encoder
@@ -336,7 +340,9 @@ fn a_prefix_is_seen_from_everywhere_and_the_rest_from_behind() {
         prefix: Some([2, 0, 3].into()),
         ..Visibility::causal()
     };
-    let mask = visible.dense([3, 1], Span::of(4), &Device::flex()).unwrap();
+    let mask = visible
+        .dense_mask([3, 1], Span::full(4), &Device::flex())
+        .unwrap();
     assert_eq!(mask.dims(), [3, 1, 4, 4]);
     let blocked: Vec<bool> = mask.into_data().iter::<bool>().collect();
     let table = [

@@ -20,7 +20,7 @@ fn packed_documents_equal_documents_alone() {
         !by_row
             && blocks.all(|attention| {
                 let facts = attention.facts();
-                facts.abilities().documents && !facts.counts_from_row()
+                facts.abilities().documents && !facts.depends_on_absolute_position()
             })
     };
     for (name, config) in all().into_iter().filter(|(_, config)| hides(config)) {

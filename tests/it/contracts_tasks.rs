@@ -15,7 +15,7 @@ use formwork::evaluate::metric;
 use formwork::kernel;
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{DecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, DecoderConfig};
 use formwork::nn::pass::Pass;
 use formwork::task::{METRICS, Objective, PrefixLm, StepOutput, TranslationConfig};
 use formwork::train::gradients::{Gradient, accumulate};
@@ -250,7 +250,7 @@ fn prefix_lm_scores_the_target_alone() {
             global_tokens: None,
         };
         let device = Device::flex();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(COLS, VOCAB as usize),
             seed: 5,
             device: &device,

@@ -10,10 +10,10 @@ use formwork::data::Shape;
 use formwork::data::batch::{Content, TextBatch};
 use formwork::interop::weights::Array;
 use formwork::model::encoder::EncoderInput;
-use formwork::model::{ConvolutionalConfig, ModelConfig, ModelInputs, TextModel};
+use formwork::model::{BuildContext, ConvolutionalConfig, ModelConfig, TextModel};
 use formwork::nn::pass::Pass;
 use formwork::task::{Objective, TaskConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::Path;
@@ -39,14 +39,14 @@ fn classifier(oracle: &Oracle, device: &Device) -> Objective {
     let model: ModelConfig = serde_json::from_value(model).unwrap();
     let task: TaskConfig =
         serde_json::from_value(json!({ "kind": "text_classification" })).unwrap();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 1,
         device,
     };
     let objective = task.init(&model, &inputs, false).unwrap();
     put(
-        materialised(name_parameters(objective)),
+        materialize(name_parameters(objective)),
         &ours(oracle, "weight."),
     )
 }
@@ -110,7 +110,7 @@ fn features_scores_loss_and_gradients_are_torchs() {
     against.check("pooled", &values(pooled));
     against.check("logits", &values(task.scores(&texts, &device, &pass)));
     let batch = batches::of(Content::Text(texts), shape[0]);
-    let (loss, gradients) = objective.differentiated(&batch);
+    let (loss, gradients) = objective.loss_and_gradients(&batch);
     let theirs = oracle.array("loss").values[0];
     assert!((loss - f64::from(theirs)).abs() < 1e-5, "{loss}, {theirs}");
     let found = gradients_of(&objective, &gradients);
@@ -123,7 +123,7 @@ fn features_scores_loss_and_gradients_are_torchs() {
 #[test]
 fn tokens_behind_a_text_change_nothing() {
     let shape = Shape::of_text(9, 11);
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 4,
         device: &Device::flex(),

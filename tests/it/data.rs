@@ -48,7 +48,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use formwork::data::{
-    Data, DataConfig, Places, Request, Source, TextItem, Tokenizers, View, prepare,
+    Data, DataConfig, Request, SearchPath, Source, TextItem, Tokenizers, View, prepare,
 };
 use formwork::error::Result;
 use formwork::tokenizer::TokenizerConfig;
@@ -60,7 +60,7 @@ fn shared(path: &str) -> Option<PathBuf> {
         eprintln!("left out: FORMWORK_DATA is not set, so {path} is not here");
         return None;
     }
-    let places = Places::new(None);
+    let places = SearchPath::new(None);
     Some(places.resolve(Path::new(path)).unwrap())
 }
 
@@ -91,8 +91,8 @@ impl Folder {
         path
     }
 
-    fn places(&self) -> Places {
-        Places::at(
+    fn places(&self) -> SearchPath {
+        SearchPath::with_folders(
             Some(self.dir.path()),
             vec![self.dir.path().join("data")],
             self.dir.path().join("cache"),
@@ -110,17 +110,17 @@ impl Folder {
 fn prepared(
     data: &str,
     tokenizer: Option<&TokenizerConfig>,
-    places: &Places,
+    places: &SearchPath,
     seed: u64,
 ) -> Result<Data> {
     let request = Request {
-        run: None,
+        run_shape: None,
         tokenizer,
-        saved: &Tokenizers::default(),
+        saved_tokenizers: &Tokenizers::default(),
         places,
         seed,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     prepare(&data_config(data), &request)

@@ -19,7 +19,7 @@ mod sinks;
 mod vocabularies;
 
 use formwork::error::Error;
-use formwork::experiment::{Loaded, check, load_text};
+use formwork::experiment::{LoadedExperiment, check, load_text};
 use std::path::Path;
 
 /// A correct experiment, which every case breaks in its own way.
@@ -38,12 +38,12 @@ pub struct Case {
 }
 
 /// Loads and checks an experiment without looking for its data.
-pub fn judged(text: &str, sets: &[String]) -> Result<Loaded, Error> {
+pub fn judged(text: &str, sets: &[String]) -> Result<LoadedExperiment, Error> {
     judged_at(Path::new("x.toml"), text, sets)
 }
 
 /// Does what [`judged`] does, for a text in place of the file at `path`.
-pub fn judged_at(path: &Path, text: &str, sets: &[String]) -> Result<Loaded, Error> {
+pub fn judged_at(path: &Path, text: &str, sets: &[String]) -> Result<LoadedExperiment, Error> {
     let loaded = load_text(path, text.into(), sets)?;
     check::check_without_files(&loaded)?;
     Ok(loaded)

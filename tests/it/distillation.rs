@@ -17,7 +17,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::data::Batch;
 use formwork::data::batch::{Content, TextBatch};
 use formwork::data::masked::masking::Pairs;
-use formwork::interop::rename::{Stored, Table};
+use formwork::interop::rename::{Orientation, Table};
 use formwork::model::EncoderConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::task::distillation::{Distillation, DistillationConfig, losses};
@@ -90,7 +90,7 @@ fn distilbert(layers: usize) -> Table {
             ("ffn.lin2", "feed_forward.down"),
         ] {
             let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
-            table.linear(&name, &path, Stored::OutIn);
+            table.linear(&name, &path, Orientation::OutIn);
         }
         for (name, path) in [
             ("sa_layer_norm", "attention_residual.norm"),
@@ -99,7 +99,7 @@ fn distilbert(layers: usize) -> Table {
             table.norm(&format!("{theirs}.{name}"), &format!("{ours}.{path}"));
         }
     }
-    table.linear("vocab_transform", "head.transform", Stored::OutIn);
+    table.linear("vocab_transform", "head.transform", Orientation::OutIn);
     table.norm("vocab_layer_norm", "head.norm");
     table.same("vocab_projector.bias", "head.bias");
     table
@@ -132,7 +132,7 @@ fn fifty_steps_under_a_teacher_are_pytorch_s() {
         &oracle.arrays(|name| name.strip_prefix("teacher.")),
     );
     let task = Distillation::new(AnyTask::MaskedLm(student.0), &distillation());
-    let task = task.taught_by(AnyTask::MaskedLm(teacher.0));
+    let task = task.with_teacher(AnyTask::MaskedLm(teacher.0));
     let task = Objective(AnyTask::Distillation(task));
     let read = |name: &str| Steps::of(&oracle, name);
     let (inputs, mask, targets) = (read("input_ids"), read("attention_mask"), read("labels"));

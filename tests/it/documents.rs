@@ -84,7 +84,7 @@ fn every_command_is_one() {
                 if words.iter().any(|word| word == "…") {
                     continue;
                 }
-                match formwork::cli::parsed(words) {
+                match formwork::cli::check_words(words) {
                     Ok(()) => {}
                     // A device that this build lacks.
                     Err(why) if why.contains("is not in this binary") => {}

@@ -197,7 +197,7 @@ fn images_have_their_class_token_or_their_mean() {
         let mut inputs = images(&run, 1);
         let pixels = formwork::experiment::open::open(
             Path::new(&run),
-            formwork::experiment::saved::Which::Best,
+            formwork::experiment::run_contents::CheckpointChoice::Best,
             None,
         )
         .map(|opened| {

@@ -185,7 +185,7 @@ fn evaluation_passes_over_no_token() {
 /// Runs a layer by itself, as a block calls it.
 fn act(layer: &dyn Layer, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
     let length = x.dims()[1];
-    layer.forward(x, &mut LayerContext::alone(length, pass))
+    layer.forward(x, &mut LayerContext::standalone(length, pass))
 }
 
 /// Copies a linear layer's weights to the only expert.
@@ -320,13 +320,13 @@ fn of_micro_batches_the_z_loss_is_a_mean_and_the_balance_loss_is_not() {
     let [a, b] = [0..2, 2..4].map(|rows| losses(x.clone().slice([rows])));
     assert!((f64::from(a[1] + b[1]) / 2.0 - f64::from(whole[1])).abs() < 1e-5);
     assert!(((a[0] + b[0]) / 2.0 - whole[0]).abs() > 1e-3);
-    assert!(config.couples_rows());
+    assert!(config.couples_micro_batches());
     assert!(
         !MoeConfig {
             balance_loss: 0.0,
             ..config
         }
-        .couples_rows()
+        .couples_micro_batches()
     );
 }
 

@@ -9,7 +9,7 @@ use burn::module::Param;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::attention::featured::Featured;
 use formwork::nn::attention::performer::PerformerConfig;
 use formwork::nn::attention::{AttentionConfig, AttentionShape, Visibility};
@@ -37,7 +37,7 @@ fn model(attention: &Value, position: Value) -> Decoder {
         },
         ..DecoderConfig::default()
     };
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(400, VOCAB),
         seed: 5,
         device: &Device::flex(),
@@ -83,8 +83,8 @@ fn the_layer_of_performer_pytorch() {
     }))
     .unwrap();
     let init = Init::new(&device, 0, InitConfig::default(), 1, 1.0);
-    let layer = config.init(&AttentionShape::alone(24, 12), &init);
-    let mut layer = layer.projected_on(oracle.array("layer.projection").values);
+    let layer = config.init(&AttentionShape::standalone(24, 12), &init);
+    let mut layer = layer.with_random_vectors(oracle.array("layer.projection").values);
     let weight = |name: &str| {
         let weight = tensor::<2>(&oracle, &format!("layer.{name}.weight"), &device);
         Param::from_tensor(weight.require_grad())
@@ -97,7 +97,7 @@ fn the_layer_of_performer_pytorch() {
     layer.heads.output.bias = Some(Param::from_tensor(bias));
     let x = tensor::<3>(&oracle, "layer.input", &device).require_grad();
     let pass = Pass::evaluation();
-    let y = layer.forward(x.clone(), &mut LayerContext::alone(12, &pass));
+    let y = layer.forward(x.clone(), &mut LayerContext::standalone(12, &pass));
     let close = |name: &str, found: &[f32]| {
         let wanted = oracle.array(name).values;
         let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
@@ -179,7 +179,7 @@ fn sums_follow_their_rows() {
         let found = read(&[6, 4, 4], 3, &mut turned);
         near(&found, &[of(2), of(0), of(0)].concat(), "selected");
         let parts = vec![state.rows(1..3), state.rows(0..1)];
-        let mut joined = formwork::stack::ModelState::joined(parts).unwrap();
+        let mut joined = formwork::stack::ModelState::concat(parts).unwrap();
         joined.detach();
         let found = read(&[5, 6, 4], 3, &mut joined);
         near(&found, &[of(1), of(2), of(0)].concat(), "joined");
@@ -189,7 +189,7 @@ fn sums_follow_their_rows() {
 fn layer(kind: &Value, seed: u64) -> Featured {
     let device = Device::flex();
     let init = Init::new(&device, seed, InitConfig::default(), 1, 1.0);
-    let shape = AttentionShape::alone(WIDTH, 64);
+    let shape = AttentionShape::standalone(WIDTH, 64);
     match serde_json::from_value(kind.clone()).unwrap() {
         AttentionConfig::Linear(c) => c.init(&shape, &init),
         AttentionConfig::Performer(c) => c.init(&shape, &init),
@@ -209,14 +209,14 @@ fn a_memory_is_summed_once() {
             Tensor::<3>::from_data(TensorData::new(numbers, [2, rows, WIDTH]), &Device::flex())
         };
         let (x, memory) = (random(5, 1), random(30, 2));
-        let visible = Visibility::of_lengths(&[30, 11]);
+        let visible = Visibility::from_lengths(&[30, 11]);
         let pass = Pass::evaluation();
         let read = |x: Tensor<3>, memory: &Tensor<3>, state: Option<&mut LayerState>| {
             let mut cx = LayerContext {
                 visible: &visible,
                 memory: Some(memory),
                 state,
-                ..LayerContext::alone(30, &pass)
+                ..LayerContext::standalone(30, &pass)
             };
             cx.span.queries = x.dims()[1];
             layer.forward(x, &mut cx)

@@ -41,7 +41,7 @@ fn attention(keys: &Value, shape: &AttentionShape) -> Attention {
 fn shape(context: usize, causal: bool) -> AttentionShape {
     AttentionShape {
         causal,
-        ..AttentionShape::alone(WIDTH, context)
+        ..AttentionShape::standalone(WIDTH, context)
     }
 }
 
@@ -49,7 +49,7 @@ fn attend(attention: &Attention, x: Tensor<3>, visible: &Visibility) -> Tensor<3
     let (pass, positions) = (Pass::evaluation(), x.dims()[1]);
     let mut cx = LayerContext {
         visible,
-        ..LayerContext::alone(positions, &pass)
+        ..LayerContext::standalone(positions, &pass)
     };
     attention.layer().forward(x, &mut cx)
 }

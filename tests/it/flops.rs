@@ -32,13 +32,13 @@ fn without_windows(mut model: ModelConfig) -> (ModelConfig, Vec<usize>) {
     let (blocks, grouped, common, layers) = match &mut model {
         ModelConfig::Decoder(c) => (
             c.n_layers(),
-            c.depth().grouped(),
+            c.depth().grouped_blocks(),
             &mut c.stack.attention,
             &mut c.layers,
         ),
         ModelConfig::Encoder(c) => (
             c.n_layers(),
-            c.depth().grouped(),
+            c.depth().grouped_blocks(),
             &mut c.stack.attention,
             &mut c.layers,
         ),

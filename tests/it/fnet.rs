@@ -5,7 +5,7 @@ use crate::diagnostics::{judged, says};
 use crate::goldens_encoders;
 use crate::names;
 use formwork::data::masked::masking::Pairs;
-use formwork::interop::rename::Stored;
+use formwork::interop::rename::Orientation;
 use formwork::model::EncoderConfig;
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
@@ -47,7 +47,7 @@ fn config() -> EncoderConfig {
 fn fnet_is_hf_s_on_each_text_alone() {
     let mut table = names::kin_of_bert("fnet");
     let projection = "fnet.embeddings.projection";
-    table.linear(projection, "model.projection", Stored::OutIn);
+    table.linear(projection, "model.projection", Orientation::OutIn);
     for layer in 0..2 {
         let theirs = format!("fnet.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");

@@ -7,7 +7,7 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::interop::HfModel;
 use formwork::interop::families::{Family, HfShape};
-use formwork::interop::rename::{Stored, Table};
+use formwork::interop::rename::{Orientation, Table};
 use formwork::interop::weights::Weights;
 use formwork::model::{DecoderConfig, ModelConfig};
 use formwork::nn::recurrent::MixerConfig;
@@ -53,7 +53,7 @@ fn table(of: &HfShape) -> Table {
             ("mlp.down_proj", "feed_forward.down"),
         ] {
             let path = format!("{ours}.{path}");
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
         for (name, path) in [
             ("a_proj.weight", "step.weight"),
@@ -67,7 +67,7 @@ fn table(of: &HfShape) -> Table {
         table.reshaped(conv, format!("{ours}.mixer.conv"), vec![44, 1, 4]);
     }
     table.norm("model.norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.within("model.")
 }
 

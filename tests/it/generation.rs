@@ -4,15 +4,15 @@ use crate::kinds;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::generate::{Sampling, TextGenerator};
-use formwork::model::ModelInputs;
+use formwork::model::BuildContext;
 use formwork::model::decoder::{Decoder, DecoderConfig};
-use formwork::nn::linear::stored_for_decoding;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::nn::linear::repacked_for_decoding;
+use formwork::train::parameters::{materialize, name_parameters};
 
 const CONTEXT: usize = 9;
 
 fn built(config: &DecoderConfig) -> Decoder {
-    materialised(name_parameters(config.init(&ModelInputs {
+    materialize(name_parameters(config.init(&BuildContext {
         shape: &Shape::of_text(CONTEXT, 17),
         seed: 5,
         device: &Device::flex(),
@@ -70,7 +70,7 @@ fn neither_the_order_of_weights_nor_reserved_room_changes_a_text() {
     let prompts: [&[u32]; 5] = [&[3, 1], &[1, 5], &[2, 6], &[7, 7], &[0, 8]];
     for (name, config) in kinds::all() {
         let model = built(&config);
-        let by_columns = stored_for_decoding(model.clone());
+        let by_columns = repacked_for_decoding(model.clone());
         let mut plain = TextGenerator::new(&model, CONTEXT, &prompts).unwrap();
         let mut reserved = TextGenerator::new(&model, CONTEXT, &prompts).unwrap();
         reserved.reserve(20);

@@ -12,7 +12,7 @@ use burn::tensor::{Bool, Device, Tensor, TensorData, activation};
 use formwork::data::Shape;
 use formwork::kernel::Visibility;
 use formwork::model::encoder::EncoderInput;
-use formwork::model::{Encoder, EncoderConfig, ModelInputs};
+use formwork::model::{BuildContext, Encoder, EncoderConfig};
 use formwork::nn::attention::Attention;
 use formwork::nn::attention::multi_head::MultiHead;
 use formwork::nn::layer::LayerContext;
@@ -38,7 +38,7 @@ fn encoder(attention: Value, position: Value, device: &Device) -> Encoder {
         "init": { "kind": "gpt2", "std": 0.4 },
     }))
     .unwrap();
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(SEQ, VOCAB),
         seed: 7,
         device,
@@ -167,10 +167,10 @@ fn a_window_with_global_tokens_is_masked_dense_attention() {
         };
         let visible = Visibility {
             globals: Some(globals()),
-            ..Visibility::of_lengths(&LENGTHS)
+            ..Visibility::from_lengths(&LENGTHS)
         };
         let pass = Pass::evaluation();
-        let mut cx = LayerContext::alone(SEQ, &pass);
+        let mut cx = LayerContext::standalone(SEQ, &pass);
         cx.visible = &visible;
         let (ours, theirs) = (x(), x());
         let y = model.stack.blocks[0].attention.as_ref().unwrap().layer();

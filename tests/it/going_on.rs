@@ -1,7 +1,7 @@
 //! What a resumed run remembers, refuses and repairs.
 
 use crate::binary::{failure, formwork, output};
-use formwork::train::{journal, run_files};
+use formwork::train::{journal, run_manifest};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -200,7 +200,7 @@ fn a_signal_breaks_an_evaluation_off_and_it_is_made_after_all() {
     output(&command(&["train", TINY, "--run", &shown], &sets));
     let timeless = |run: &Path| -> Vec<String> {
         let lines = journal::read(run.join("metrics.jsonl")).unwrap();
-        let lines = lines.into_iter().map(journal::Line::timeless);
+        let lines = lines.into_iter().map(journal::Line::without_timing);
         lines.map(|line| format!("{line:?}")).collect()
     };
     assert_eq!(timeless(&run), timeless(&whole));
@@ -286,7 +286,7 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     output(&command(&["resume", &shown], &["train.steps=7"]));
     // A run of an earlier version has no record of its files.
     fs::remove_file(run.join("files.json")).unwrap();
-    run_files::seal(&run).unwrap();
+    run_manifest::seal(&run).unwrap();
     output(&command(&["resume", &shown], &["train.steps=8"]));
     assert!(run.join("files.json").exists());
 }

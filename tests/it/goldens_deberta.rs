@@ -10,7 +10,7 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::data::masked::masking::{MaskingConfig, Pairs};
 use formwork::interop::families::{HfShape, deberta, deberta_v2};
-use formwork::model::{Demand, EncoderConfig, MaskDecoderConfig, ModelConfig, ModelInputs, Use};
+use formwork::model::{BuildContext, Demand, EncoderConfig, MaskDecoderConfig, ModelConfig, Use};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::norm::{LayerNormConfig, NormConfig};
@@ -148,7 +148,7 @@ fn only_guesses_have_a_mask_decoder() {
             classes: vec!["a".into(), "b".into()],
             ..Shape::of_text(14, 47)
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed: 1,
             device: &Device::flex(),
@@ -166,9 +166,9 @@ fn only_guesses_have_a_mask_decoder() {
     assert!(plain.iter().all(|(path, x)| more[path].values == x.values));
     let [more, plain] = [decoding(first(0)), first(0)].map(|model| of(model, classes()));
     assert!(more.keys().eq(plain.keys()));
-    let demand = Demand::of(Use::TextClasses);
+    let demand = Demand::plain(Use::TextClasses);
     let model = ModelConfig::Encoder(decoding(first(0)));
-    assert_eq!(model.under(&demand), ModelConfig::Encoder(first(0)));
+    assert_eq!(model.restricted_to(&demand), ModelConfig::Encoder(first(0)));
 }
 
 /// The golden would detect another number of steps, and a missing decoder.

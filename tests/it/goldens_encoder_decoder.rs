@@ -13,7 +13,7 @@ use formwork::data::Shape;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::interop::rename::Table;
 use formwork::kernel;
-use formwork::model::{EncoderDecoder, EncoderDecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, EncoderDecoder, EncoderDecoderConfig};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
@@ -67,7 +67,7 @@ pub fn torch(placement: NormPlacement) -> EncoderDecoderConfig {
 
 /// Builds an untrained model.
 pub fn model(config: &EncoderDecoderConfig, vocab: usize, device: &Device) -> EncoderDecoder {
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(20, vocab),
         seed: 0,
         device,

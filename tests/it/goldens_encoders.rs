@@ -15,7 +15,7 @@ use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
 use formwork::interop::rename::Table;
 use formwork::model::encoder::EncoderInput;
-use formwork::model::{EncoderConfig, ModelInputs, heads};
+use formwork::model::{BuildContext, EncoderConfig, heads};
 use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig};
@@ -24,7 +24,7 @@ use formwork::nn::pass::Pass;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::nn::position::rotary::{Pairing, RotaryConfig};
-use formwork::nn::record::Keep;
+use formwork::nn::record::RecordSelection;
 use formwork::stack::sharing::SharedBy;
 use formwork::stack::{NormPlacement, ShareConfig, StackConfig};
 use formwork::task::{MaskedLm, MaskedLmConfig, Objective};
@@ -62,7 +62,7 @@ pub fn task(
     vocab: usize,
     device: &Device,
 ) -> Objective<MaskedLm> {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(16, vocab),
         seed: 0,
         device,
@@ -91,7 +91,7 @@ pub fn texts(oracle: &Oracle) -> TextBatch {
         cols: shape[1],
         documents: None,
         second: None,
-        halves: [0; 2],
+        segment_lengths: [0; 2],
     }
 }
 
@@ -128,11 +128,11 @@ pub fn check_task(name: &str, task: Objective<MaskedLm>, table: &Table) {
 
     let valid = task.valid();
     let plain = Device::flex();
-    let keep = Keep {
+    let keep = RecordSelection {
         hidden_states: true,
-        ..Keep::default()
+        ..RecordSelection::default()
     };
-    let pass = Pass::evaluation().recorded(keep);
+    let pass = Pass::evaluation().with_record(keep);
     let states = hidden(&valid, &texts, &pass, &plain);
     let ours = at_tokens(values(states.clone()), &rows, cols);
     against.check("last_hidden_state", &ours);
@@ -149,7 +149,7 @@ pub fn check_task(name: &str, task: Objective<MaskedLm>, table: &Table) {
     if let Some(head) = &valid.pair_head {
         let pooled = valid.model.pooled(states, None);
         against.check("pooler_output", &values(pooled.clone()));
-        let scores = heads::classes(head, pooled);
+        let scores = heads::class_scores(head, pooled);
         against.check("seq_relationship_logits", &values(scores));
     }
 

@@ -16,9 +16,9 @@ use formwork::experiment::{assemble, load_text};
 use formwork::interop::weights::Array;
 use formwork::task::Objective;
 use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
-use formwork::train::checkpoint::{self, Parts, State};
+use formwork::train::checkpoint::{self, CheckpointContents, State};
 use formwork::train::optim;
-use formwork::train::parameters::materialised;
+use formwork::train::parameters::materialize;
 use formwork::train::run_dir::{self, Existing, RunDir};
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::BTreeMap;
@@ -119,16 +119,16 @@ fn run_of(folder: &Path, experiment: &str, shape: &Shape, weights: Option<&Array
     let model = assemble::objective(&loaded.experiment, shape, &device).unwrap();
     let model = match weights {
         Some(weights) => put(model, weights),
-        None => materialised(model),
+        None => materialize(model),
     };
     let run = RunDir::create(folder, Existing::Refuse).unwrap();
     run.write(run_dir::RESOLVED, experiment.as_bytes()).unwrap();
     let shape = serde_json::to_string(shape).unwrap();
     run.write(run_dir::DATA, shape.as_bytes()).unwrap();
-    if loaded.experiment.data.set().is_text() {
+    if loaded.experiment.data.data_set().is_text() {
         write_tokenizer(folder);
     }
-    let parts = Parts {
+    let parts = CheckpointContents {
         model: &model,
         optimizer: &optim::build(&loaded.experiment.optimizer, &model).unwrap(),
         ema: None,

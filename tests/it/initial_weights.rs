@@ -6,7 +6,7 @@ use burn::tensor::Device;
 use formwork::interop::families::HfShape;
 use formwork::interop::{ReadConfig, read_config};
 use formwork::model::preset::parse_preset;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::init::{InitConfig, T5InitConfig};
 use serde_json::Value;
 use std::path::Path;
@@ -27,7 +27,7 @@ fn read(golden: &Value) -> ReadConfig {
 /// Returns the initial parameters of a model of this shape, without its head, under this scheme.
 fn drawn(shape: &HfShape, init: InitConfig) -> Arrays {
     let device = Device::flex();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape.shape,
         seed: 3,
         device: &device,
@@ -84,7 +84,7 @@ fn check(name: &str, init: &InitConfig, share: f64) {
 }
 
 fn of_preset(preset: &str) -> InitConfig {
-    parse_preset(preset).unwrap().model.initial().scheme
+    parse_preset(preset).unwrap().model.init_settings().scheme
 }
 
 #[test]

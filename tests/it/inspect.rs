@@ -18,14 +18,14 @@ use formwork::inspect::context::by_position;
 use formwork::inspect::effective_context::losses;
 use formwork::inspect::{Reader, Window};
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs, RecurrentModelConfig};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel, RecurrentModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::alibi::slopes;
 
 const VOCAB: usize = 17;
 
-fn inputs<T>(build: impl FnOnce(&ModelInputs) -> T) -> T {
-    build(&ModelInputs {
+fn inputs<T>(build: impl FnOnce(&BuildContext) -> T) -> T {
+    build(&BuildContext {
         shape: &Shape::of_text(64, VOCAB),
         seed: 5,
         device: &Device::flex(),
@@ -54,7 +54,7 @@ fn reader(network: &dyn LanguageModel, segment: usize, carries: bool) -> Reader<
     Reader {
         network,
         segment,
-        carries,
+        carries_state: carries,
         rows: 2,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::small_run::{Run, files, folder};
 use formwork::rng::{Purpose, Stream};
-use formwork::train::checkpoint::{self, newest_whole};
+use formwork::train::checkpoint::{self, newest_complete};
 use formwork::train::run_dir::RunDir;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ fn part_saves_forever() {
     };
     let dir = RunDir::open(&folder).unwrap();
     checkpoint::clean(&dir).unwrap();
-    let mut run = match newest_whole(&folder).found {
+    let mut run = match newest_complete(&folder).found {
         Some(saved) => Run::load(&saved, 64),
         None => Run::new(64),
     };
@@ -64,7 +64,7 @@ fn a_kill_at_any_moment_leaves_a_whole_checkpoint() {
         process.wait().unwrap();
         let dir = RunDir::open(&root).unwrap();
         checkpoint::clean(&dir).unwrap();
-        let search = newest_whole(&root);
+        let search = newest_complete(&root);
         assert!(search.refused.is_empty(), "{:?}", search.refused);
         let step = search.found.map_or(0, |c| c.state().step);
         assert!(
@@ -74,7 +74,7 @@ fn a_kill_at_any_moment_leaves_a_whole_checkpoint() {
         last = step;
     }
     assert!(last > 0, "no process came to its first checkpoint");
-    let saved = newest_whole(&root).found.unwrap();
+    let saved = newest_complete(&root).found.unwrap();
     assert_eq!(
         Run::load(&saved, 64).hashes(),
         Run::new(64).steps(last).hashes()
@@ -89,7 +89,7 @@ fn part_saves_into_a_full_disk() {
         return;
     };
     let dir = RunDir::open(&folder).unwrap();
-    let saved = newest_whole(&folder).found.unwrap();
+    let saved = newest_complete(&folder).found.unwrap();
     let run = Run::load(&saved, 64).step();
     let error = run.try_save(&dir, 1).unwrap_err();
     eprintln!("refused: {error}");
@@ -121,7 +121,7 @@ fn a_full_disk_leaves_the_last_checkpoint_whole() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{told}");
         assert!(told.contains("refused: cannot write"), "{told}");
-        let search = newest_whole(&root);
+        let search = newest_complete(&root);
         assert!(search.refused.is_empty());
         assert_eq!(files(search.found.unwrap().folder()), whole);
         assert_eq!(std::fs::read_dir(root.join("steps")).unwrap().count(), 1);

@@ -9,13 +9,13 @@ mod positions;
 pub use attentions::{kinds, regrouping, regrouping_kinds};
 use burn::tensor::{Device, Int, Tensor};
 use formwork::data::Shape;
+use formwork::model::BuildContext;
 use formwork::model::DecoderConfig;
 use formwork::model::LanguageModel;
-use formwork::model::ModelInputs;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::attention::sliding_window::SlidingWindowConfig;
-use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::attention::{AttentionConfig, ReadingDirection};
 use formwork::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use formwork::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
 use formwork::nn::norm::{NoNormConfig, NormConfig, RmsNormConfig};
@@ -291,7 +291,11 @@ pub fn all() -> Vec<(String, DecoderConfig)> {
 pub fn couples_rows(config: &DecoderConfig) -> bool {
     let depth = config.depth();
     let mut blocks = config.stack.blocks(&depth);
-    blocks.any(|block| block.feed_forward.is_some_and(|layer| layer.couples_rows()))
+    blocks.any(|block| {
+        block
+            .feed_forward
+            .is_some_and(|layer| layer.couples_micro_batches())
+    })
 }
 
 /// Whether the source of a prefix language model can see all of itself in every layer.
@@ -305,7 +309,7 @@ pub fn shows_prefixes(config: &DecoderConfig) -> bool {
 /// Whether layers add losses: these are means over the tokens of one stack, which rows of pairs and padding weight differently.
 fn adds_losses(config: &DecoderConfig) -> bool {
     let device = Device::flex();
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &Shape::of_text(4, 17),
         seed: 1,
         device: &device,
@@ -321,9 +325,11 @@ fn plain() -> impl Iterator<Item = (String, DecoderConfig)> {
     let both_ways = |config: &DecoderConfig| {
         let depth = config.depth();
         let mut blocks = config.stack.blocks(&depth);
-        let reads = |c: &AttentionConfig| c.facts().abilities().reads != Reads::LeftToRight;
+        let reads = |c: &AttentionConfig| c.facts().abilities().reads != ReadingDirection::Causal;
         blocks.all(|block| {
-            let looks_back = block.feed_forward.is_some_and(|layer| layer.looks_back());
+            let looks_back = block
+                .feed_forward
+                .is_some_and(|layer| layer.reads_earlier_positions());
             block.mixer.is_none() && !looks_back && block.attention.is_none_or(reads)
         })
     };

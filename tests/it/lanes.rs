@@ -3,7 +3,7 @@
 use burn::module::Module;
 use formwork::data::Source;
 use formwork::data::loader::{Order, step_batches};
-use formwork::task::{Objective, Task, Trained};
+use formwork::task::{Objective, Task, TrainableModel};
 use formwork::train::gradients::{Gradient, accumulate_from};
 use std::fs;
 use std::path::Path;

@@ -8,15 +8,15 @@ use crate::oracle::difference;
 use crate::small_run::files;
 use crate::transfer::values_of;
 use formwork::error::Result;
-use formwork::experiment::assemble::{self, Weights};
+use formwork::experiment::assemble::{self, WeightSource};
 use formwork::experiment::{self, training};
-use formwork::stop::Stop;
+use formwork::stop::StopFlag;
 use formwork::task::Objective;
 use formwork::train::checkpoint::{self, Checkpoint};
 use formwork::train::job::{DecidedOn, Job, Observer, Outcome, Report};
 use formwork::train::journal;
 use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::view::Unseen;
+use formwork::train::view::NoView;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -43,7 +43,7 @@ struct Trained {
 
 impl Trained {
     fn newest(&self) -> Checkpoint {
-        checkpoint::newest_whole(&self.root).found.unwrap()
+        checkpoint::newest_complete(&self.root).found.unwrap()
     }
 
     /// Returns the lines of the journal without times and system measurements.
@@ -73,19 +73,25 @@ fn trained(
     let loaded = experiment::load(file, sets).unwrap();
     experiment::check(&loaded).unwrap();
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    let data = assemble::data_to_train_on(&loaded).unwrap();
+    let data = assemble::training_data(&loaded).unwrap();
     let device = assemble::device(experiment, true).unwrap();
-    let weights = Weights::Initial {
+    let weights = WeightSource::Initial {
         places: &places,
         tokenizers: &data.tokenizers,
     };
     let made = training::training(experiment, &data.shape, &device, &weights).unwrap();
     let run = RunDir::create(&root, Existing::Refuse).unwrap();
     run.write("resolved.toml", b"").unwrap();
-    let (model, mut job) = made.job(experiment, &data, run, Stop::default(), Default::default());
+    let (model, mut job) = made.job(
+        experiment,
+        &data,
+        run,
+        StopFlag::default(),
+        Default::default(),
+    );
     job.route = route;
     change(&mut job);
-    let ended = formwork::train::run(model, job, Box::new(Silent), Box::new(Unseen));
+    let ended = formwork::train::run(model, job, Box::new(Silent), Box::new(NoView));
     Trained {
         _folder: folder,
         root,
@@ -155,9 +161,9 @@ fn both_routes_train_alike() {
             let saved = run.newest();
             assert_eq!(saved.state().step, 23);
             let loaded = experiment::load(&tiny, &sets).unwrap();
-            let data = assemble::data_to_train_on(&loaded).unwrap();
+            let data = assemble::training_data(&loaded).unwrap();
             let device = assemble::device(&loaded.experiment, false).unwrap();
-            let weights = Weights::Trained(&saved);
+            let weights = WeightSource::ForTraining(&saved);
             let model = assemble::model(&loaded.experiment, &data.shape, &device, &weights);
             values_of(&model.unwrap().0)
         };

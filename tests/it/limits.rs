@@ -6,7 +6,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use burn::train::TrainStep;
 use formwork::data::{Batch, Shape};
-use formwork::model::{DecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, DecoderConfig};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::position::alibi::{Alibi, AlibiConfig};
 use formwork::nn::position::relative_bias::{RelativeBias, RelativeBiasConfig};
@@ -25,8 +25,8 @@ const SHAPE: PositionShape = PositionShape {
     context: 32,
     causal: true,
     grid: None,
-    without_attention: Vec::new(),
-    shared: Vec::new(),
+    layers_without_attention: Vec::new(),
+    layers_sharing_parameters: Vec::new(),
     dropout: 0.0,
 };
 
@@ -127,14 +127,14 @@ fn sinusoidal_tables() {
 
 fn task(config: &DecoderConfig) -> Objective<CausalLm> {
     let device = Device::flex().autodiff();
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &Shape::of_text(6, 11),
         seed: 2,
         device: &device,
     });
     let config = CausalLmConfig::default();
     let task = Objective(CausalLm::new(model, &config, 1, false));
-    parameters::materialised(parameters::name_parameters(task))
+    parameters::materialize(parameters::name_parameters(task))
 }
 
 fn small() -> DecoderConfig {

@@ -8,7 +8,7 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::generate::TextGenerator;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::pass::Pass;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ fn decoder(keys: &Value) -> Decoder {
         config[key] = value.clone();
     }
     let config: DecoderConfig = serde_json::from_value(config).unwrap();
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(CONTEXT, VOCAB),
         seed: 5,
         device: &Device::flex(),

@@ -187,7 +187,7 @@ fn merged_equals_unmerged() {
         targets: vec!["^weight$".into()],
         in_full: Vec::new(),
     };
-    let model = lora.attached(plain.clone(), 11).unwrap();
+    let model = lora.attach(plain.clone(), 11).unwrap();
     let paths: Vec<String> = list(&model).into_iter().map(|p| p.path).collect();
     assert_eq!(paths, ["weight", "weight.lora.a", "weight.lora.b", "bias"]);
     let x = Tensor::<3>::random([2, 5, d_in], Distribution::Normal(0.0, 1.0), &device);

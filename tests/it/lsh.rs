@@ -10,12 +10,12 @@ use formwork::interop::read_hf;
 use formwork::kernel::{self, Visibility};
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
-use formwork::nn::attention::lsh::{Lsh, LshConfig, Rotations};
+use formwork::nn::attention::lsh::{HashRotations, Lsh, LshConfig};
 use formwork::nn::attention::{Attention, AttentionConfig, AttentionShape};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::layer::{Layer, LayerContext};
 use formwork::nn::pass::{Draws, Pass};
-use formwork::nn::record::Keep;
+use formwork::nn::record::RecordSelection;
 use formwork::nn::state::StateUse;
 use formwork::rng::{Purpose, Stream};
 use formwork::train::checkpoint::load_weights;
@@ -29,7 +29,7 @@ const TOLERANCE: f64 = 1e-4;
 fn shape(config: &Value) -> AttentionShape {
     AttentionShape {
         causal: config["causal"].as_bool().unwrap(),
-        ..AttentionShape::alone(12, 64)
+        ..AttentionShape::standalone(12, 64)
     }
 }
 
@@ -39,14 +39,14 @@ fn factors(config: &Value) -> Vec<usize> {
 }
 
 /// Reads the oracle's rotations as `[heads, rounds, columns, d_head]`.
-fn rotations(oracle: &Oracle, case: &str, factors: &[usize]) -> Rotations {
+fn rotations(oracle: &Oracle, case: &str, factors: &[usize]) -> HashRotations {
     let theirs = oracle.array(&format!("{case}.rotations"));
     let [heads, d_head, rounds, columns] = theirs.shape[..] else {
         panic!("four dimensions")
     };
     let data = TensorData::new(theirs.values, [heads, d_head, rounds, columns]);
     let ours = Tensor::<4>::from_data(data, &Device::flex()).permute([0, 2, 3, 1]);
-    Rotations::of(values(ours), [heads, rounds], factors)
+    HashRotations::from_values(values(ours), [heads, rounds], factors)
 }
 
 fn tensor<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tensor<D> {
@@ -71,7 +71,7 @@ fn it_is_hf_s_reformer() {
         write_weights(file.path(), &weights);
         let mut layer: Lsh = load_weights(layer, file.path()).unwrap();
         let rotations = rotations(&oracle, case, &factors);
-        layer.rotate_by(rotations.clone());
+        layer.set_rotations(rotations.clone());
         let x: Tensor<3> = tensor(&oracle, &format!("{case}.x"), &device);
         let x = x.require_grad();
         let [rows, tokens, _] = x.dims();
@@ -92,7 +92,7 @@ fn it_is_hf_s_reformer() {
             ..Visibility::default()
         };
         let pass = Pass::evaluation();
-        let mut cx = LayerContext::alone(tokens, &pass);
+        let mut cx = LayerContext::standalone(tokens, &pass);
         cx.visible = &visible;
         let y = layer.forward(x.clone(), &mut cx);
         let cotangent: Tensor<3> = tensor(&oracle, &format!("{case}.cotangent"), &device);
@@ -146,7 +146,7 @@ fn small(keys: &str) -> Lsh {
     };
     let device = Device::flex();
     let init = Init::new(&device, 1, InitConfig::default(), 2, 1.0);
-    keys.init(&AttentionShape::alone(16, 64), &init)
+    keys.init(&AttentionShape::standalone(16, 64), &init)
 }
 
 fn random(dims: [usize; 3], seed: u64) -> Tensor<3> {
@@ -158,7 +158,7 @@ fn random(dims: [usize; 3], seed: u64) -> Tensor<3> {
 }
 
 fn result(layer: &Lsh, x: &Tensor<3>, visible: &Visibility, pass: &Pass) -> Vec<f32> {
-    let mut cx = LayerContext::alone(x.dims()[1], pass);
+    let mut cx = LayerContext::standalone(x.dims()[1], pass);
     cx.visible = visible;
     values(layer.forward(x.clone(), &mut cx))
 }
@@ -238,7 +238,7 @@ fn the_newest_token_is_that_of_a_whole_pass() {
         let part = x.clone().narrow(1, seen, new);
         seen += new;
         let causal = Visibility::causal();
-        let mut cx = LayerContext::alone(seen, &pass);
+        let mut cx = LayerContext::standalone(seen, &pass);
         cx.visible = &causal;
         cx.state = Some(&mut state);
         let y = layer.forward(part, &mut cx);
@@ -269,11 +269,11 @@ fn a_whole_reformer_hashes_as_hf_s_does() {
     };
     let data = TensorData::new(theirs.values, [heads, d_head, rounds, columns]);
     let ours = Tensor::<4>::from_data(data, &Device::flex()).permute([0, 2, 3, 1]);
-    let rotations = Rotations::of(values(ours), [heads, rounds], &[2 * columns]);
+    let rotations = HashRotations::from_values(values(ours), [heads, rounds], &[2 * columns]);
     let mut hashing = 0;
     for block in &mut decoder.stack.blocks {
         if let Some(Attention::Lsh(layer)) = &mut block.attention {
-            layer.rotate_by(rotations.clone());
+            layer.set_rotations(rotations.clone());
             hashing += 1;
         }
     }
@@ -311,7 +311,7 @@ fn orders_of_a_pass_are_taken_again() {
     let pass = Pass::evaluation();
     let (first, orders) = pass.noting_orders(|| result(&layer, &x, &all, &pass));
     assert_eq!(orders.len(), 1);
-    let again = Pass::evaluation().with_orders(orders).again();
+    let again = Pass::evaluation().with_orders(orders).for_recomputation();
     assert_eq!(result(&layer, &x, &all, &again), first);
     // Negating every other vector moves it to another bucket.
     let signs: Vec<f32> = (0..24)
@@ -332,12 +332,12 @@ fn recorded_weights_make_the_result() {
         lengths: Some(vec![14, 11].into()),
         ..Visibility::causal()
     };
-    let keep = Keep {
+    let keep = RecordSelection {
         attentions: true,
         hidden_states: false,
-        ..Keep::default()
+        ..RecordSelection::default()
     };
-    let pass = Pass::evaluation().recorded(keep);
+    let pass = Pass::evaluation().with_record(keep);
     let y = result(&layer, &x, &visible, &pass);
     let recorded = pass.take_recorded();
     let (_, weights) = recorded.attentions.into_iter().next().unwrap();

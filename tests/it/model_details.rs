@@ -10,7 +10,7 @@ use formwork::data::Shape;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::model::encoder::EncoderInput;
 use formwork::model::preset::parse_preset;
-use formwork::model::{DecoderConfig, EncoderConfig, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, DecoderConfig, EncoderConfig, ModelConfig};
 use formwork::nn::attention::Attention;
 use formwork::nn::feed_forward::FeedForward;
 use formwork::nn::init::{Gpt2InitConfig, InitConfig};
@@ -32,7 +32,7 @@ fn an_encoder_with_one_segment_reads_pairs() {
         segments: 1,
         ..EncoderConfig::default()
     };
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &Shape::of_text(6, 11),
         seed: 3,
         device: &device,
@@ -87,7 +87,7 @@ fn a_prefix_tells_what_comes_before_from_what_comes_after() {
             bidirectional_source,
             global_tokens: None,
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(4, 9),
             seed: 5,
             device: &Device::flex().autodiff(),
@@ -202,7 +202,7 @@ fn deepnorm_draws_xavier_s_weights_with_the_gain_beta() {
             ..DecoderConfig::default()
         };
         let device = Device::flex();
-        let model = config.init(&ModelInputs {
+        let model = config.init(&BuildContext {
             shape: &Shape::of_text(8, 11),
             seed: 5,
             device: &device,

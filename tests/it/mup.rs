@@ -7,11 +7,11 @@ use crate::oracle::{Oracle, difference, values};
 use crate::transfer::{Arrays, put, values_of};
 use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
-use formwork::experiment::{Loaded, load_text, training};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::experiment::{LoadedExperiment, load_text, training};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{ImageClassificationConfig, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::json;
 use std::path::Path;
 
@@ -45,13 +45,13 @@ kind = "constant"
 steps = 8
 "#;
 
-fn loaded(source: &str) -> Loaded {
+fn loaded(source: &str) -> LoadedExperiment {
     load_text(Path::new("mup.toml"), source.into(), &[]).unwrap()
 }
 
-fn objective(loaded: &Loaded, vocab: usize) -> Objective {
+fn objective(loaded: &LoadedExperiment, vocab: usize) -> Objective {
     let shape = Shape::of_text(8, vocab);
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 5,
         device: &Device::flex().autodiff(),
@@ -61,7 +61,7 @@ fn objective(loaded: &Loaded, vocab: usize) -> Objective {
         .task
         .init(&experiment.model, &inputs, false)
         .unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 /// Trains eight steps from the oracle's weights: losses must agree to 1e-4, and the final weights too. `keys` are further keys
@@ -291,13 +291,13 @@ fn projections_of_pixels_keep_their_deviation() {
                 classes: vec!["a".into(), "b".into()],
                 ..Shape::default()
             };
-            let inputs = ModelInputs {
+            let inputs = BuildContext {
                 shape: &shape,
                 seed: 5,
                 device: &Device::flex().autodiff(),
             };
             let task = TaskConfig::ImageClassification(ImageClassificationConfig::default());
-            let task = materialised(name_parameters(task.init(&model, &inputs, false).unwrap()));
+            let task = materialize(name_parameters(task.init(&model, &inputs, false).unwrap()));
             let values = &values_of(&task)["model.stem.projection.weight"].values;
             let squares: f64 = values.iter().map(|x| f64::from(*x).powi(2)).sum();
             (squares / values.len() as f64).sqrt()

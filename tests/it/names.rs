@@ -1,6 +1,6 @@
 //! Names of Formwork's parameters in the oracles of encoders and encoder-decoders.
 
-use formwork::interop::rename::{Fused, Stored, Table};
+use formwork::interop::rename::{Fused, Orientation, Table};
 
 /// Pairs of torch's layer names and Formwork's.
 type Pairs<'a> = &'a [(&'a str, &'a str)];
@@ -8,7 +8,7 @@ type Pairs<'a> = &'a [(&'a str, &'a str)];
 fn linears(table: &mut Table, theirs: &str, ours: &str, pairs: Pairs) {
     for (name, path) in pairs {
         let path = format!("{ours}.{path}");
-        table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+        table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
     }
 }
 
@@ -75,7 +75,7 @@ pub fn replaced_token(layers: usize) -> Table {
             "generator.head.transform",
         ),
     ] {
-        table.linear(&theirs, ours, Stored::OutIn);
+        table.linear(&theirs, ours, Orientation::OutIn);
     }
     let norm = "generator.generator_predictions.LayerNorm";
     table.norm(norm, "generator.head.norm");
@@ -98,16 +98,16 @@ pub fn kin_of_bert(body: &str) -> Table {
 }
 
 fn with_heads(mut table: Table, pooler: &str) -> Table {
-    table.linear(pooler, "model.pooler", Stored::OutIn);
+    table.linear(pooler, "model.pooler", Orientation::OutIn);
     let transform = "cls.predictions.transform";
     table.linear(
         &format!("{transform}.dense"),
         "head.transform",
-        Stored::OutIn,
+        Orientation::OutIn,
     );
     table.norm(&format!("{transform}.LayerNorm"), "head.norm");
     table.same("cls.predictions.bias", "head.bias");
-    table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+    table.linear("cls.seq_relationship", "pair_head", Orientation::OutIn);
     table
 }
 
@@ -123,7 +123,7 @@ pub fn roformer(layers: usize) -> Table {
         ("roformer.embeddings_project", "model.projection"),
         ("cls.predictions.transform.dense", "head.transform"),
     ] {
-        table.linear(theirs, ours, Stored::OutIn);
+        table.linear(theirs, ours, Orientation::OutIn);
     }
     table.norm("cls.predictions.transform.LayerNorm", "head.norm");
     table.same("cls.predictions.bias", "head.bias");
@@ -161,7 +161,7 @@ pub fn albert(blocks: &[(usize, [usize; 2])]) -> Table {
         ("predictions.dense", "head.transform"),
         ("sop_classifier.classifier", "pair_head"),
     ] {
-        table.linear(theirs, ours, Stored::OutIn);
+        table.linear(theirs, ours, Orientation::OutIn);
     }
     table.norm("predictions.LayerNorm", "head.norm");
     table.same("predictions.bias", "head.bias");
@@ -171,7 +171,7 @@ pub fn albert(blocks: &[(usize, [usize; 2])]) -> Table {
 /// HF's `RobertaForMaskedLM` as a [`formwork::task::MaskedLm`].
 pub fn roberta(layers: usize) -> Table {
     let mut table = bert_body("roberta", layers);
-    table.linear("lm_head.dense", "head.transform", Stored::OutIn);
+    table.linear("lm_head.dense", "head.transform", Orientation::OutIn);
     table.norm("lm_head.layer_norm", "head.norm");
     table.same("lm_head.bias", "head.bias");
     table
@@ -207,7 +207,12 @@ pub fn transformer(root: &str, layers: usize, heads: usize, d_model: usize) -> T
             };
             for (name, path) in attentions {
                 let (theirs, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
-                table.fused(&format!("{theirs}.in_proj"), &path, Stored::OutIn, fused);
+                table.fused(
+                    &format!("{theirs}.in_proj"),
+                    &path,
+                    Orientation::OutIn,
+                    fused,
+                );
                 linears(&mut table, &theirs, &path, &[("out_proj", "output")]);
             }
             let residuals: Pairs = match side {

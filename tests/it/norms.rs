@@ -6,7 +6,7 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::norm::{Norm, NormConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const TOLERANCE: f64 = 2e-6;
@@ -16,7 +16,7 @@ fn norm(oracle: &Oracle, kind: &str, config: Value) -> Norm {
     let config: NormConfig = serde_json::from_value(config).unwrap();
     let device = Device::flex().autodiff();
     let init = Init::new(&device, 3, InitConfig::default(), 1, 1.0);
-    let norm = materialised(name_parameters(config.init(6, &init)));
+    let norm = materialize(name_parameters(config.init(6, &init)));
     let prefix = format!("{kind}.parameter.");
     let mut parameters = values_of(&norm);
     for (path, array) in &mut parameters {
@@ -56,7 +56,7 @@ fn check(kind: &str, config: Value) {
     }
     // The norm of a residual sum equals the norm of one summed tensor.
     let (x, y) = (stored("x"), stored("weights"));
-    let summed = norm.forward_sum(x.clone(), y.clone(), 1.5);
+    let summed = norm.forward_of_sum(x.clone(), y.clone(), 1.5);
     let one = norm.forward(x * 1.5 + y);
     near("norm of a sum", &values(summed), &values(one));
 }

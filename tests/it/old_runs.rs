@@ -7,7 +7,7 @@ use crate::small_run::{self, Run, folder};
 use burn::tensor::{Bytes, Device};
 use burn_pack::{Reader, Tensor, Writer};
 use formwork::data::Shape;
-use formwork::model::ModelInputs;
+use formwork::model::BuildContext;
 use formwork::train::checkpoint::{Checkpoint, VERSION, load_weights};
 use formwork::train::{manifest, parameters};
 use safetensors::SafeTensors;
@@ -186,12 +186,12 @@ fn other_moments_would_be_seen() {
 #[test]
 fn no_two_parameters_have_one_path() {
     for (name, config) in kinds::all() {
-        let model = config.init(&ModelInputs {
+        let model = config.init(&BuildContext {
             shape: &Shape::of_text(16, 17),
             seed: 5,
             device: &Device::flex(),
         });
-        let all = parameters::with_state(&model);
+        let all = parameters::list_with_state(&model);
         let paths: BTreeSet<&str> = all.iter().map(|p| p.path.as_str()).collect();
         assert_eq!(paths.len(), all.len(), "{name}");
         let variants = |path: &&str| path.contains(|c: char| c.is_ascii_uppercase());

@@ -5,7 +5,7 @@ use formwork::error::Result;
 use formwork::interop::HfModel;
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
-use formwork::model::{Decoder, DecoderConfig, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, ModelConfig};
 use formwork::train::checkpoint::VERSION;
 use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 use std::collections::{BTreeMap, HashMap};
@@ -157,7 +157,7 @@ pub fn decoder_of(model: &HfModel, device: &Device) -> Result<Decoder> {
     let ModelConfig::Decoder(config) = &model.shape.model else {
         panic!("the folder holds no decoder");
     };
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &model.shape.shape,
         seed: 0,
         device,

@@ -7,16 +7,17 @@ use crate::transfer::{gradients_of, put, values_of};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::data::Shape;
-use formwork::kernel::by_pair;
+use formwork::kernel::diagonals_to_pairs;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::{
-    AttentionView, Position, PositionConfig, PositionShape, Prepared, Projections, ScoreBias, Span,
+    AttentionView, HeadProjections, Position, PositionConfig, PositionShape, Prepared, ScoreBias,
+    Span,
 };
 use formwork::nn::state::StateUse;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const HEADS: usize = 3;
@@ -35,13 +36,13 @@ fn scheme(oracle: &Oracle, case: &str) -> Position {
         context: LENGTH,
         causal: true,
         grid: None,
-        without_attention: Vec::new(),
-        shared: Vec::new(),
+        layers_without_attention: Vec::new(),
+        layers_sharing_parameters: Vec::new(),
         dropout: 0.0,
     };
     let device = Device::flex().autodiff();
     let init = Init::new(&device, 3, InitConfig::default(), 1, 1.0);
-    let scheme = materialised(name_parameters(config.init(&shape, &init)));
+    let scheme = materialize(name_parameters(config.init(&shape, &init)));
     let mut parameters = values_of(&scheme);
     for (path, array) in &mut parameters {
         *array = oracle.array(&named(oracle, case, "parameter", path));
@@ -75,7 +76,7 @@ fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
 /// Projections, which none of these schemes uses.
 struct NoMaps;
 
-impl Projections for NoMaps {
+impl HeadProjections for NoMaps {
     fn queries(&self, _: Tensor<2>) -> Tensor<3> {
         unreachable!("functions of distance project nothing")
     }
@@ -95,7 +96,7 @@ fn bias(position: &Position, span: Span) -> Tensor<3> {
         scale: 1.0,
         heads: &NoMaps,
         prepared: &Prepared::default(),
-        kept: None,
+        cached_table: None,
         device: &device,
         pass: &Pass::evaluation(),
     });
@@ -104,7 +105,8 @@ fn bias(position: &Position, span: Span) -> Tensor<3> {
         ScoreBias::ByDistance(bias) => {
             let [heads, distances] = bias.dims();
             let rows = bias.reshape([1, heads, 1, distances]);
-            by_pair(rows.expand([1, heads, span.queries, distances]), span).squeeze_dim(0)
+            diagonals_to_pairs(rows.expand([1, heads, span.queries, distances]), span)
+                .squeeze_dim(0)
         }
         ScoreBias::Dense(bias) => bias.squeeze_dim(0),
     }
@@ -132,7 +134,7 @@ fn biases_and_their_gradients_are_the_oracle_s() {
         "dynamic_bias_log",
     ] {
         let position = scheme(&oracle, case);
-        let bias = bias(&position, Span::of(LENGTH));
+        let bias = bias(&position, Span::full(LENGTH));
         let theirs = oracle.array(&format!("{case}.bias")).values;
         let off = difference(&of_seen(&values(bias.clone())), &of_seen(&theirs));
         assert!(off < TOLERANCE, "{case}: the bias is off by {off:e}");
@@ -153,13 +155,13 @@ fn xpos_turns_and_fades_as_x_transformers_does() {
     let oracle = Oracle::open("position_functions");
     let position = scheme(&oracle, "xpos");
     let device = Device::flex().autodiff();
-    let prepared = position.scheme().prepare(Span::of(LENGTH), &device);
+    let prepared = position.scheme().prepare(Span::full(LENGTH), &device);
     let [q, k] =
         ["q", "k"].map(|name| stored::<4>(&oracle, &format!("xpos.{name}")).require_grad());
     let turned = prepared
         .rotation
         .unwrap()
-        .turned([q.clone(), k.clone(), k.clone()]);
+        .rotate_qkv([q.clone(), k.clone(), k.clone()]);
     let [turned_q, turned_k, v] = turned;
     assert_eq!(values(v), values(k.clone()));
     let scores = turned_q.matmul(turned_k.swap_dims(2, 3));
@@ -185,7 +187,7 @@ fn decoder(position: &Value, attention: &Value) -> Decoder {
         "init": { "kind": "gpt2", "std": 0.4 },
     });
     let config: DecoderConfig = serde_json::from_value(config).unwrap();
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(64, VOCAB),
         seed: 5,
         device: &Device::flex(),

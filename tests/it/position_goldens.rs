@@ -11,7 +11,7 @@ use formwork::data::Shape;
 use formwork::interop::weights::Array;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::encoder::EncoderInput;
-use formwork::model::{LanguageModel, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, LanguageModel, ModelConfig};
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::position::axial::{Axial, AxialConfig};
@@ -127,7 +127,7 @@ fn whole_models_are_the_oracles() {
         let case = Case::open(name);
         let model: ModelConfig = serde_json::from_value(case.config["model"].clone()).unwrap();
         let shape = case.shape();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed: 1,
             device: &device,
@@ -179,8 +179,8 @@ fn shape(d_model: usize, context: usize, grid: Option<Grid>) -> PositionShape {
         context,
         causal: false,
         grid,
-        without_attention: Vec::new(),
-        shared: Vec::new(),
+        layers_without_attention: Vec::new(),
+        layers_sharing_parameters: Vec::new(),
         dropout: 0.0,
     }
 }

@@ -11,7 +11,7 @@ use burn::train::TrainStep;
 use formwork::data::Shape;
 use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel, ModelConfig};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::Span;
 use formwork::nn::state::StateUse;
@@ -43,7 +43,7 @@ fn config(position: &Value, attention: &Value) -> DecoderConfig {
 }
 
 fn decoder(position: &Value, attention: &Value) -> Decoder {
-    config(position, attention).init(&ModelInputs {
+    config(position, attention).init(&BuildContext {
         shape: &Shape::of_text(64, VOCAB),
         seed: 5,
         device: &Device::flex(),
@@ -147,13 +147,13 @@ fn layers_without_attention_have_no_parameters_of_distances() {
         });
         let config: DecoderConfig = serde_json::from_value(config).unwrap();
         let device = Device::flex().autodiff();
-        let model = config.init(&ModelInputs {
+        let model = config.init(&BuildContext {
             shape: &Shape::of_text(16, VOCAB),
             seed: 5,
             device: &device,
         });
         let task = CausalLm::new(model, &CausalLmConfig::default(), 11, false);
-        let task = parameters::materialised(name_parameters(Objective(task)));
+        let task = parameters::materialize(name_parameters(Objective(task)));
         let inputs = tokens(32);
         let targets: Vec<i32> = inputs.iter().map(|i| (i + 1) % VOCAB as i32).collect();
         let step = TrainStep::step(&task, batches::of_texts(&inputs, &targets, 2).into());
@@ -183,7 +183,7 @@ fn evaluation_clamps_distances_of_its_own() {
             .extend(keys.as_object().unwrap().clone());
         let model = decoder(&position, &heads());
         let scheme = model.position.scheme();
-        let vectors = scheme.vectors(Span::of(20), &Device::flex(), pass);
+        let vectors = scheme.vectors(Span::full(20), &Device::flex(), pass);
         vectors.unwrap().dims()[0]
     };
     let of = |keys: Value| {
@@ -235,7 +235,7 @@ fn vectors_of_distances_are_dropped_once_a_step() {
             step,
             first_row,
         });
-        let span = Span::of(9);
+        let span = Span::full(9);
         let scheme = model.position.scheme();
         values(scheme.vectors(span, &Device::flex(), &pass).unwrap())
     };

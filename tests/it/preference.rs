@@ -15,13 +15,13 @@ use formwork::data::batch::{Batch, Content, Item, TextItem};
 use formwork::data::{NOT_SCORED, Shape};
 use formwork::interop::rename::Table;
 use formwork::interop::{HfModel, read_hf};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{
     AnyTask, CausalLm, CausalLmConfig, Objective, Preference, PreferenceConfig, StepOutput,
     TaskConfig, causal_lm,
 };
 use formwork::train::gradients::{Gradient, accumulate};
-use formwork::train::parameters::{list, materialised, name_parameters};
+use formwork::train::parameters::{list, materialize, name_parameters};
 use serde_json::{Value, json};
 
 const ORACLE: &str = "preference";
@@ -127,7 +127,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
         };
         let found = evaluated.loss.mean();
         assert!((found / plain - 1.0).abs() < 1e-5, "{name}: {found}");
-        assert!(!evaluated.is_of_tokens(), "no perplexity of pairs");
+        assert!(!evaluated.is_token_loss(), "no perplexity of pairs");
     }
 }
 
@@ -139,13 +139,13 @@ fn small(keys: &Value, reference: u64) -> Objective {
             "attention": { "kind": "multi_head", "n_heads": 2 }, "init": { "kind": "gpt2", "std": 0.3 } });
         let model: ModelConfig = serde_json::from_value(model).unwrap();
         // The longest text has nine input tokens, so a row of two texts has eighteen.
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(9, 31),
             seed,
             device,
         };
         let task = config.init(&model, &inputs, true).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     };
     let mut config = json!({ "kind": "preference" });
     for (key, value) in keys.as_object().unwrap() {
@@ -153,7 +153,7 @@ fn small(keys: &Value, reference: u64) -> Objective {
     }
     let policy = task(config, 5, &Device::flex().autodiff());
     let reference = task(json!({ "kind": "causal_lm" }), reference, &Device::flex());
-    Objective(policy.0.taught_by(reference.0))
+    Objective(policy.0.with_teacher(reference.0))
 }
 
 fn sums(output: &StepOutput) -> Vec<f64> {
@@ -212,7 +212,7 @@ fn without_a_reference_it_scores_texts_as_a_language_model_does() {
     let [plain, alone] =
         [plain, alone].map(|task| InferenceStep::step(&task, batch.clone().into()));
     assert_eq!(plain, alone);
-    assert!(plain.is_of_tokens() && plain.loss.weight > 4.0);
+    assert!(plain.is_token_loss() && plain.loss.weight > 4.0);
     // The log-probabilities are those of the oracle.
     let logps = oracle.array("logps").values;
     let sum: f64 = logps.iter().map(|x| -f64::from(*x)).sum();

@@ -248,7 +248,7 @@ fn presets_are_models_of_their_families() {
                 ..preset.shape()
             },
             // A pooler that the task does not read is not in the task's class.
-            model: preset.model.under(&task.facts().demand()),
+            model: preset.model.restricted_to(&task.facts().demand()),
             task: task.clone(),
         };
         let config = target(&shape, task.kind(), Some(family), None).unwrap();

@@ -4,7 +4,7 @@ mod published;
 
 use burn::module::{ModuleVisitor, Param};
 use burn::tensor::{Device, Tensor};
-use formwork::model::ModelInputs;
+use formwork::model::BuildContext;
 use formwork::model::preset::{names, parse_preset};
 use formwork::nn::path::Path;
 use formwork::plan::{ModelCost, PlanRequest, plan};
@@ -270,7 +270,7 @@ fn every_parameter_of_every_preset_has_a_role() {
     }
     for name in names() {
         let preset = parse_preset(name).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &preset.shape(),
             seed: 0,
             device: &Device::default(),

@@ -10,7 +10,7 @@ mod stopped;
 use crate::binary::shipped;
 use experiments::Files;
 use formwork::collective::Ranks;
-use formwork::collective::local::on_all;
+use formwork::collective::local::run_on_ranks;
 use formwork::error::Result;
 use formwork::experiment::run::{Options, Start, resume, train};
 use formwork::experiment::{check, load};
@@ -30,7 +30,7 @@ fn options(ranks: &Ranks) -> Options {
 /// Trains an experiment file on `count` ranks.
 fn trained(count: usize, file: &Path, run: &Path, sets: &[&str]) -> Vec<Result<Outcome>> {
     let sets: Vec<String> = sets.iter().map(|set| (*set).into()).collect();
-    on_all(count, |ranks| {
+    run_on_ranks(count, |ranks| {
         let loaded = load(file, &sets)?;
         check(&loaded)?;
         train(&loaded, run, Start::New, options(ranks))
@@ -38,12 +38,12 @@ fn trained(count: usize, file: &Path, run: &Path, sets: &[&str]) -> Vec<Result<O
 }
 
 fn resumed(count: usize, run: &Path) -> Vec<Result<Outcome>> {
-    on_all(count, |ranks| resume(run, &[], options(ranks)))
+    run_on_ranks(count, |ranks| resume(run, &[], options(ranks)))
 }
 
 /// Returns the results of a run: the files of its newest checkpoint, its journals without times, and its scores.
 fn content(run: &Path) -> BTreeMap<String, Vec<u8>> {
-    let newest = checkpoint::newest_whole(run).found.unwrap();
+    let newest = checkpoint::newest_complete(run).found.unwrap();
     let names = [
         "model.safetensors",
         "optimizer.bpk",

@@ -10,21 +10,21 @@ use formwork::generate::TextGenerator;
 use formwork::kernel::{Documents, Visibility};
 use formwork::model::decoder::DecoderInput;
 use formwork::model::{
-    DecoderConfig, LanguageModel, ModelConfig, ModelInputs, RecurrentModelConfig,
+    BuildContext, DecoderConfig, LanguageModel, ModelConfig, RecurrentModelConfig,
 };
 use formwork::nn::pass::Pass;
 use formwork::nn::recurrent::{self, mixer};
 use formwork::nn::state::{LayerState, StateUse};
 use formwork::stack::ModelState;
-use formwork::train::parameters::{self, materialised, name_parameters};
+use formwork::train::parameters::{self, materialize, name_parameters};
 
 const VOCAB: usize = 13;
 const COLS: usize = 8;
 
-fn inputs<T>(build: impl FnOnce(&ModelInputs) -> T) -> T {
+fn inputs<T>(build: impl FnOnce(&BuildContext) -> T) -> T {
     let shape = Shape::of_text(COLS, VOCAB);
     let device = Device::flex().autodiff();
-    build(&ModelInputs {
+    build(&BuildContext {
         shape: &shape,
         seed: 3,
         device: &device,
@@ -241,7 +241,7 @@ fn every_parameter_gets_a_gradient() {
             kind.kind
         );
         let config: RecurrentModelConfig = toml::from_str(&text).unwrap();
-        let model = materialised(name_parameters(inputs(|i| config.language_model(i))));
+        let model = materialize(name_parameters(inputs(|i| config.language_model(i))));
         let input = DecoderInput::new(ids(&tokens(), 2));
         let hidden = LanguageModel::forward(&model, input, None, &Pass::evaluation());
         let loss = LanguageModel::vocabulary_head(&model)

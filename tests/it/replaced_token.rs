@@ -12,10 +12,10 @@ use burn::tensor::Device;
 use burn::train::InferenceStep;
 use formwork::data::{Batch, NOT_SCORED, Shape};
 use formwork::model::generator::TableSharing;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{METRICS, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
 
@@ -51,13 +51,13 @@ fn config(embeddings: TableSharing, keys: Value) -> TaskConfig {
 }
 
 fn built(config: &TaskConfig, model: &ModelConfig) -> Objective {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(COLS, VOCAB),
         seed: 5,
         device: &Device::flex().autodiff(),
     };
     let task = config.init(model, &inputs, false).unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 fn task(embeddings: TableSharing, keys: Value) -> Objective {

@@ -6,7 +6,7 @@ use formwork::report::analyse::statistics::contrast::Verdict;
 use formwork::report::analyse::statistics::paired::paired_t;
 use formwork::report::analyse::statistics::summary::summarize;
 use formwork::report::read::run;
-use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::figure::{FigureOptions, figures};
 use formwork::report::render::{html, json, sheet, terminal};
 
 use std::fmt::Write as _;
@@ -88,7 +88,7 @@ fn compared(paths: &[PathBuf]) -> Comparison {
 
 /// Returns the page of a comparison, without links to its runs.
 fn page(c: &Comparison) -> String {
-    html::page(c, &figures(c, Look::default()).unwrap(), None).unwrap()
+    html::page(c, &figures(c, FigureOptions::default()).unwrap(), None).unwrap()
 }
 
 /// Two arms of three seeds, with the final losses to which the scipy values below belong.

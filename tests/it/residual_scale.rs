@@ -8,8 +8,8 @@ use crate::transfer::{put, values_of};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, ModelInputs};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::model::{BuildContext, Decoder, DecoderConfig};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const D_MODEL: usize = 16;
@@ -21,12 +21,12 @@ fn decoder(keys: &Value) -> Decoder {
     });
     let config: DecoderConfig = with(&serde_json::from_value(base).unwrap(), keys);
     let device = Device::flex().autodiff();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(6, 11),
         seed: 5,
         device: &device,
     };
-    materialised(name_parameters(config.init(&inputs)))
+    materialize(name_parameters(config.init(&inputs)))
 }
 
 fn logits(model: &Decoder) -> Vec<f32> {

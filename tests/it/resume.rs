@@ -47,7 +47,7 @@ fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
     let lines: Vec<String> = formwork::train::journal::read(run.join("metrics.jsonl"))
         .unwrap()
         .into_iter()
-        .map(|line| format!("{:?}", line.timeless()))
+        .map(|line| format!("{:?}", line.without_timing()))
         .collect();
     files.insert("journal".into(), lines.join("\n").into_bytes());
     for name in ["samples.jsonl", "diagnostics.jsonl"] {
@@ -290,7 +290,7 @@ fn a_journal_that_lost_lines_goes_back_to_a_checkpoint_that_has_all_of_its_own()
     let lines = || -> Vec<String> {
         let all = formwork::train::journal::read(&journal).unwrap();
         all.into_iter()
-            .map(|line| format!("{:?}", line.timeless()))
+            .map(|line| format!("{:?}", line.without_timing()))
             .collect()
     };
     let whole = lines();

@@ -6,8 +6,8 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::kernel::Sequences;
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
-use formwork::nn::recurrent::advancing::{Advancing, MixerContext};
 use formwork::nn::recurrent::retention::{Retention, RetentionConfig};
+use formwork::nn::recurrent::stateful::{MixerContext, StatefulMixer};
 use std::sync::Arc;
 
 use crate::oracle::{Oracle, values};

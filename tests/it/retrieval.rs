@@ -10,14 +10,14 @@ mod runs;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::{Decoder, DecoderConfig, DecoderInput};
-use formwork::model::{LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, LanguageModel};
 use formwork::nn::neighbours::Neighbours;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 
 fn built(config: &DecoderConfig, [context, vocab]: [usize; 2], device: &Device) -> Decoder {
-    materialised(name_parameters(config.init(&ModelInputs {
+    materialize(name_parameters(config.init(&BuildContext {
         shape: &Shape::of_text(context, vocab),
         seed: 5,
         device,
@@ -44,7 +44,7 @@ fn logits(model: &Decoder, input: DecoderInput) -> Tensor<3> {
 
 /// Selects the neighbours of a range of chunks in each row, which has `chunks` of them.
 fn part(all: &Neighbours, chunks: usize, range: std::ops::Range<usize>) -> Neighbours {
-    let mut part = Neighbours::none(all.chunk, all.count);
+    let mut part = Neighbours::empty(all.chunk, all.count);
     let (of_chunk, of_ids) = (all.count, all.count * all.width);
     let rows = all.lengths.len() / (chunks * of_chunk);
     for row in 0..rows {

@@ -12,12 +12,12 @@ use burn::optim::GradientsParams;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::attention::Visibility;
 use formwork::nn::layer::LayerContext;
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::{Span, TokenPositions};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const SEQ: usize = 10;
@@ -52,8 +52,8 @@ fn base(keys: &Value) -> DecoderConfig {
     sharing::with(&serde_json::from_value(base).unwrap(), keys)
 }
 
-fn inputs<'a>(shape: &'a Shape, device: &'a Device) -> ModelInputs<'a> {
-    ModelInputs {
+fn inputs<'a>(shape: &'a Shape, device: &'a Device) -> BuildContext<'a> {
+    BuildContext {
         shape,
         seed: 5,
         device,
@@ -69,7 +69,7 @@ fn ids(values: &[i32], rows: usize, device: &Device) -> Tensor<2, Int> {
 fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
     let [_, seq] = ids.dims();
     let device = Device::flex().autodiff();
-    let (position, span) = (model.position.scheme(), Span::of(seq));
+    let (position, span) = (model.position.scheme(), Span::full(seq));
     let places = TokenPositions {
         offset: 0,
         ids: None,
@@ -96,19 +96,19 @@ fn stored(model: &Decoder, ids: Tensor<2, Int>, pass: &Pass) -> Tensor<3> {
             visible: &visible,
             position,
             prepared: &prepared,
-            ..LayerContext::alone(seq, pass)
+            ..LayerContext::standalone(seq, pass)
         };
         let attention = block.attention.as_ref().unwrap().layer();
         let around = block.attention_residual.as_ref().unwrap();
         let feed_forward = block.feed_forward.as_ref().unwrap().layer();
         let fed = block.feed_forward_residual.as_ref().unwrap();
         let path = 0.3 * layer as f64 / (model.stack.blocks.len() - 1) as f64;
-        pass.within(format!("blocks.{layer}"), || {
-            let added = around.branch(second.clone(), "attention", path, pass, |x| {
+        pass.in_network(format!("blocks.{layer}"), || {
+            let added = around.branch_output(second.clone(), "attention", path, pass, |x| {
                 attention.forward(x, &mut cx())
             });
             first = first.clone() + added;
-            let added = fed.branch(first.clone(), "feed_forward", path, pass, |x| {
+            let added = fed.branch_output(first.clone(), "feed_forward", path, pass, |x| {
                 feed_forward.forward(x, &mut cx())
             });
             second = second.clone() + added;
@@ -142,7 +142,7 @@ fn gradients_are_those_of_the_stored_stack() {
         config.stack.dropout_feed_forward = Some(0.1);
         config.stack.drop_path = 0.3;
         let model = config.init(&inputs(&shape, &device));
-        let model = materialised(name_parameters(model));
+        let model = materialize(name_parameters(model));
         let tokens: Vec<i32> = (0..3 * SEQ)
             .map(|i| ((i * 7 + i * i) % VOCAB) as i32)
             .collect();

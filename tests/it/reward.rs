@@ -15,7 +15,7 @@ use burn::train::InferenceStep;
 use formwork::data::batch::{Batch, Content, Item, TextItem};
 use formwork::interop::read_hf;
 use formwork::interop::rename::Table;
-use formwork::model::ModelInputs;
+use formwork::model::BuildContext;
 use formwork::task::{Objective, RewardConfig, TaskConfig};
 use formwork::train::gradients::{Gradient, accumulate};
 use formwork::train::parameters::list;
@@ -29,7 +29,7 @@ fn task(oracle: &Oracle, center: Option<f64>) -> (Objective, Table) {
     let weights = weights.into_iter().chain(head).collect();
     let dir = hf_folder(&oracle.config(), &weights);
     let hf = read_hf(dir.path(), &[]).unwrap();
-    let Some(TaskConfig::Reward(own)) = hf.shape.task.rewarding() else {
+    let Some(TaskConfig::Reward(own)) = hf.shape.task.as_reward() else {
         panic!("the folder holds no model with a number");
     };
     assert_eq!(own.head_bias, Some(false));
@@ -37,7 +37,7 @@ fn task(oracle: &Oracle, center: Option<f64>) -> (Objective, Table) {
         center_rewards_coefficient: center,
         ..own
     });
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &hf.shape.shape,
         seed: 1,
         device: &Device::flex().autodiff(),
@@ -121,7 +121,7 @@ fn losses_rewards_and_gradients_are_trl_s() {
         }
         let evaluated = InferenceStep::step(&task.valid(), batch.into());
         assert!(near(evaluated.loss.mean(), output.loss.mean()), "{name}");
-        assert!(!evaluated.is_of_tokens(), "no perplexity of pairs");
+        assert!(!evaluated.is_token_loss(), "no perplexity of pairs");
     }
 }
 
@@ -162,7 +162,7 @@ fn a_reward_is_that_of_one_text() {
     let valid = task.valid();
     let model = valid.networks().reward.unwrap();
     let texts = batch.text().unwrap();
-    let both = model.both(texts, &formwork::nn::pass::Pass::evaluation());
+    let both = model.pair_rewards(texts, &formwork::nn::pass::Pass::evaluation());
     let found: Vec<f32> = both
         .iter()
         .flat_map(|rewards| {

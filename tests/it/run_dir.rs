@@ -1,8 +1,8 @@
 //! Run folders, their lock, journals and signals.
 
-use formwork::experiment::saved::write_scores;
+use formwork::experiment::run_contents::write_scores;
 use formwork::files;
-use formwork::stop::Stop;
+use formwork::stop::StopFlag;
 use formwork::train::evaluation::Scores;
 use formwork::train::journal::{self, Journal};
 use formwork::train::machine::Machine;
@@ -242,7 +242,7 @@ fn journals_are_cut_to_the_checkpoint() {
     assert_eq!(lines.len(), 2);
     assert_eq!((lines[0].loss, lines[0].numbers["lr"]), (Some(2.5), 0.1));
     assert!(lines[1].loss.unwrap().is_nan() && lines[1].split == "valid");
-    assert!(lines[1].clone().timeless().numbers.is_empty());
+    assert!(lines[1].clone().without_timing().numbers.is_empty());
     assert_eq!(
         said(Journal::open(&path, 10_000), &path),
         format!(
@@ -266,7 +266,7 @@ fn part_waits_for_signals() {
     if std::env::var_os(PART).is_none() {
         return;
     }
-    let stop = Stop::on_signals().unwrap();
+    let stop = StopFlag::on_signals().unwrap();
     eprintln!("ready");
     while !stop.is_raised() {
         std::thread::sleep(std::time::Duration::from_millis(1));
@@ -309,7 +309,7 @@ fn the_first_signal_asks_and_the_second_ends() {
 
 #[test]
 fn machines_are_described() {
-    let machine = Machine::here("flex");
+    let machine = Machine::detect("flex");
     assert!(machine.cores >= 1 && !machine.cpu.is_empty() && !machine.os.is_empty());
     let text = serde_json::to_string(&machine).unwrap();
     assert_eq!(serde_json::from_str::<Machine>(&text).unwrap(), machine);

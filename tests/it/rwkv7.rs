@@ -7,9 +7,9 @@ use formwork::data::Shape;
 use formwork::kernel::Sequences;
 use formwork::kernel::generalized_delta::{GeneralizedDelta, composed, generalized_delta};
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::pass::Pass;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, difference, values};
@@ -29,12 +29,12 @@ feed_forward = { kind = "rwkv7", d_ff = 24 }
 fn decoder(layers: &str) -> Decoder {
     let keys = "d_model = 16\ntie_embeddings = false\nembedding_norm = true\nposition = { kind = \"none\" }\n";
     let config: DecoderConfig = toml::from_str(&format!("{keys}{layers}")).unwrap();
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &Shape::of_text(LENGTH, VOCAB),
         seed: 5,
         device: &Device::flex().autodiff(),
     });
-    materialised(name_parameters(model))
+    materialize(name_parameters(model))
 }
 
 fn stored<const D: usize>(oracle: &Oracle, name: &str) -> Tensor<D> {
@@ -62,7 +62,7 @@ fn the_model_is_that_of_flash_linear_attention() {
     let oracle = Oracle::open("rwkv7");
     let passes = [
         ("stored", Pass::evaluation()),
-        ("anew", Pass::evaluation().recomputing()),
+        ("anew", Pass::evaluation().with_recomputation()),
     ];
     for (name, pass) in passes {
         let (logits, gradients) = read(&oracle, LAYERS, &pass);

@@ -97,7 +97,7 @@ fn schedules_equal_those_of_torch_and_transformers() {
             case["steps"].as_u64().unwrap(),
         );
         assert_eq!(schedule.faults(base), Vec::<String>::new(), "{case}");
-        assert_eq!(schedule.misfit(steps), None, "{case}");
+        assert_eq!(schedule.length_fault(steps), None, "{case}");
         let mut compared = 0;
         for (step, rate) in (0..).zip(case["rates"].as_array().unwrap()) {
             let Some(rate) = rate.as_f64() else { continue };
@@ -121,13 +121,13 @@ fn schedule_faults_are_named() {
     let faults = |text: &str| {
         let config: ScheduleConfig = toml::from_str(text).unwrap();
         let mut faults = config.faults(1e-3);
-        faults.extend(config.misfit(100));
+        faults.extend(config.length_fault(100));
         faults
     };
     for row in KINDS {
         let config: ScheduleConfig = toml::from_str(row.example).unwrap();
         assert_eq!(config.faults(1e-3), Vec::<String>::new(), "{}", row.kind);
-        assert_eq!(config.misfit(10_000), None, "{}", row.kind);
+        assert_eq!(config.length_fault(10_000), None, "{}", row.kind);
     }
     assert_eq!(
         faults("kind = \"cosine\"\nwarmup_steps = 100"),

@@ -1,7 +1,7 @@
 //! Run folders that are not as they were written: changed, swapped, damaged, crafted, redirected by links, moved away.
 
 use crate::binary::{failure, formwork, output};
-use formwork::train::{manifest, run_files};
+use formwork::train::{manifest, run_manifest};
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -95,7 +95,7 @@ fn a_run_without_its_machine_is_read_and_resumed() {
     let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
     assert!(said.contains("machine.json was missing"), "{said}");
     assert!(machine.exists());
-    run_files::verify(&run).unwrap();
+    run_manifest::verify(&run).unwrap();
 }
 
 /// A kill between any two writes of a resumed run leaves a folder that can be opened.
@@ -124,7 +124,7 @@ fn a_manifest_and_its_files_are_replaced_in_an_order_that_always_opens() {
         fs::write(run.join("manifest.json"), manifest).unwrap();
         fs::write(run.join("resolved.toml"), text).unwrap();
         output(&["eval", &shown]);
-        run_files::verify(&run).unwrap();
+        run_manifest::verify(&run).unwrap();
     }
     // A manifest with two contents for a file is settled by the next process.
     fs::write(run.join("manifest.json"), &either).unwrap();
@@ -146,7 +146,7 @@ fn ids_beyond_the_vocabulary_are_refused_at_opening() {
     let size = vocabulary.len();
     vocabulary.insert("é".into(), size.into());
     fs::write(&path, serde_json::to_vec(&tokenizer).unwrap()).unwrap();
-    run_files::seal(&run).unwrap();
+    run_manifest::seal(&run).unwrap();
     refused(&shown, &format!("has ids up to {size}"));
 }
 

@@ -11,13 +11,13 @@ use crate::oracle::values;
 use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
 use formwork::model::decoder::{Decoder, DecoderConfig, DecoderInput};
-use formwork::model::{LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, LanguageModel};
 use formwork::nn::pass::{Draws, Pass};
 use formwork::nn::position::{self, PositionConfig};
 use formwork::nn::state::{LayerState, StateUse};
 use formwork::nn::vocabulary::TokenVectors;
 use formwork::stack::ModelState;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 
 const VOCAB: usize = 11;
 const WIDTH: usize = 16;
@@ -37,7 +37,7 @@ fn config(keys: &str) -> DecoderConfig {
 }
 
 fn built_on(config: &DecoderConfig, device: &Device) -> Decoder {
-    materialised(name_parameters(config.init(&ModelInputs {
+    materialize(name_parameters(config.init(&BuildContext {
         shape: &Shape::of_text(64, VOCAB),
         seed: 5,
         device,
@@ -164,7 +164,7 @@ fn a_memory_of_no_positions_is_none() {
     };
     let mut state = without.empty_state(StateUse::Segments);
     let mut seen = plain.empty_state(StateUse::Segments);
-    assert!(state.is_kept() && !seen.is_kept());
+    assert!(state.has_state() && !seen.has_state());
     for part in tokens.chunks(4) {
         let found = segment(&without, part, &mut state, &pass());
         assert_eq!(found, segment(&plain, part, &mut seen, &pass()));
@@ -260,7 +260,7 @@ fn the_newest_states_are_kept() {
             panic!("it remembers")
         };
         assert_eq!(
-            (earlier.positions(), earlier.open.as_slice()),
+            (earlier.positions(), earlier.current_text_lengths.as_slice()),
             (kept, &[kept][..])
         );
         assert!(!earlier.states.as_ref().unwrap().is_require_grad());

@@ -32,7 +32,7 @@ fn some() -> Tensor<3> {
 
 fn result(layer: &Moe) -> Vec<f32> {
     let pass = Pass::evaluation();
-    values(layer.forward(some(), &mut LayerContext::alone(5, &pass)))
+    values(layer.forward(some(), &mut LayerContext::standalone(5, &pass)))
 }
 
 #[test]
@@ -52,7 +52,7 @@ fn shared_experts_are_one_layer_that_every_token_uses() {
     let with = result(&both);
     let shared = both.shared.take().unwrap();
     let pass = Pass::evaluation();
-    let added = shared.forward(some(), &mut LayerContext::alone(5, &pass));
+    let added = shared.forward(some(), &mut LayerContext::standalone(5, &pass));
     let routed = result(&both);
     let sum: Vec<f32> = routed
         .iter()
@@ -107,7 +107,7 @@ fn a_gate_multiplies_the_shared_experts() {
     let gate = gated.shared_gate.take().unwrap();
     let shared = gated.shared.take().unwrap();
     let pass = Pass::evaluation();
-    let added = values(shared.forward(some(), &mut LayerContext::alone(5, &pass)));
+    let added = values(shared.forward(some(), &mut LayerContext::standalone(5, &pass)));
     let shares = values(gate.forward(some()));
     let routed = result(&gated);
     let sum = routed.iter().zip(added).enumerate();

@@ -9,12 +9,12 @@ use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::data::{Batch, Shape};
 use formwork::interop::weights::Array;
-use formwork::model::{DecoderConfig, EncoderDecoderConfig, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, DecoderConfig, EncoderDecoderConfig, ModelConfig};
 use formwork::plan::{ModelCost, PlanRequest, plan};
-use formwork::stack::{Owners, ShareConfig};
+use formwork::stack::{ParameterOwners, ShareConfig};
 use formwork::task::{AnyTask, Objective, TaskConfig};
 use formwork::train::gradients;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -65,16 +65,16 @@ fn decoder(keys: &Value) -> ModelConfig {
 fn build(model: &ModelConfig, task: &Value) -> Objective<AnyTask> {
     let task: TaskConfig = serde_json::from_value(task.clone()).unwrap();
     let device = Device::flex().autodiff();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(SEQ, VOCAB),
         seed: 5,
         device: &device,
     };
-    materialised(name_parameters(task.init(model, &inputs, false).unwrap()))
+    materialize(name_parameters(task.init(model, &inputs, false).unwrap()))
 }
 
 /// Returns the path of the shared parameter that a parameter of the twin is a copy of.
-fn original(path: &str, owners: [Owners; 2]) -> String {
+fn original(path: &str, owners: [ParameterOwners; 2]) -> String {
     let mut parts: Vec<String> = path.split('.').map(String::from).collect();
     let owners = owners[usize::from(parts.iter().any(|part| part == "decoder"))];
     let at = parts.iter().position(|part| part == "blocks");
@@ -82,15 +82,15 @@ fn original(path: &str, owners: [Owners; 2]) -> String {
         let layer = parts[at + 1].parse().unwrap();
         let feeds = ["feed_forward", "feed_forward_residual", "parallel_norm"];
         let owner = match feeds.contains(&parts[at + 2].as_str()) {
-            true => owners.feeding(layer),
-            false => owners.mixing(layer),
+            true => owners.feed_forward_owner(layer),
+            false => owners.mixer_owner(layer),
         };
         parts[at + 1] = owner.to_string();
     } else if parts.iter().any(|part| part == "position") && !path.contains("tables") {
         // Parameters that position schemes have for each layer's attention.
         for part in &mut parts {
             if let Ok(layer) = part.parse() {
-                *part = owners.mixing(layer).to_string();
+                *part = owners.mixer_owner(layer).to_string();
             }
         }
     }

@@ -7,7 +7,7 @@ use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
 use formwork::model::LanguageModel;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig};
 use formwork::nn::attention::{AttentionConfig, LayerCache};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
@@ -27,7 +27,7 @@ fn model(attention: serde_json::Value) -> Decoder {
         },
         ..DecoderConfig::default()
     };
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(300, VOCAB),
         seed: 5,
         device: &Device::flex(),
@@ -91,10 +91,10 @@ fn decoding_keeps_the_keys_of_the_window_alone() {
         let hidden = model.forward(input, Some(&mut state), &Pass::evaluation());
         let hidden: Vec<f32> = hidden.into_data().iter::<f32>().collect();
         near(&hidden, &whole[range.start * 16..range.end * 16], "cached");
-        let Some(cache) = state.layers[0].own.kept::<LayerCache>() else {
+        let Some(cache) = state.layers[0].own.decoding_state::<LayerCache>() else {
             panic!("decoding keeps keys and values")
         };
-        cache.room()
+        cache.capacity()
     };
     read(0..100);
     for at in 100..250 {

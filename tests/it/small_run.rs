@@ -4,7 +4,7 @@ use burn::module::{Module, Param};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::rng::{Purpose, Stream};
-use formwork::train::checkpoint::{self, Checkpoint, Parts, State, weights_hash};
+use formwork::train::checkpoint::{self, Checkpoint, CheckpointContents, State, weights_hash};
 use formwork::train::ema::Ema;
 use formwork::train::optim::{self, OptimizerConfig};
 use formwork::train::parameters::{self, name_parameters};
@@ -89,7 +89,7 @@ impl Run {
     }
 
     pub fn try_save(&self, run: &RunDir, keep_last: usize) -> formwork::error::Result<PathBuf> {
-        let parts = Parts {
+        let parts = CheckpointContents {
             model: &self.net,
             optimizer: &self.optimizer,
             ema: self.ema.as_ref(),

@@ -6,9 +6,9 @@ mod table;
 
 use crate::binary::{formwork, shipped};
 use formwork::data::Shape;
-use formwork::experiment::{Loaded, check, load};
+use formwork::experiment::{LoadedExperiment, check, load};
 use formwork::model::preset::parse_preset;
-use formwork::model::{ItemOf, ModelConfig};
+use formwork::model::{ModelConfig, ThroughputUnit};
 use formwork::plan::{PlanRequest, plan};
 use formwork::train::schedule::{KINDS, ScheduleConfig};
 use serde_json::Value;
@@ -23,7 +23,7 @@ fn file(system: &System) -> String {
     format!("experiments/systems/{}.toml", system.name)
 }
 
-fn loaded(system: &System) -> Loaded {
+fn loaded(system: &System) -> LoadedExperiment {
     load(&shipped(&file(system)), &[]).unwrap()
 }
 
@@ -130,7 +130,7 @@ fn a_system_trains_within_minutes() {
         // More subwords than any of them has, and the images of Fashion-MNIST.
         let shape = Shape {
             image: Some([1, 28, 28]),
-            speech: experiment.data.set().speech(),
+            speech: experiment.data.data_set().speech(),
             classes: (0..10).map(|class| class.to_string()).collect(),
             ..Shape::of_text(context, 4096)
         };
@@ -138,9 +138,13 @@ fn a_system_trains_within_minutes() {
         let cost = plan(&question, &burn::tensor::Device::default()).unwrap();
         assert!(cost.params < MOST_PARAMS, "{name}: {}", cost.params);
         let train = &experiment.train;
-        let rows = match (experiment.model.item(), train.batch_tokens) {
-            (ItemOf::Image | ItemOf::Recording, _) | (_, None) => train.batch_size as f64,
-            (ItemOf::Token | ItemOf::Pair, Some(tokens)) => tokens as f64 / context as f64,
+        let rows = match (experiment.model.throughput_unit(), train.batch_tokens) {
+            (ThroughputUnit::Image | ThroughputUnit::Recording, _) | (_, None) => {
+                train.batch_size as f64
+            }
+            (ThroughputUnit::Token | ThroughputUnit::Pair, Some(tokens)) => {
+                tokens as f64 / context as f64
+            }
         };
         let row = experiment.task.facts().products(&experiment.model, &shape);
         let flops = 6.0 * row * rows * train.steps as f64;
@@ -151,7 +155,7 @@ fn a_system_trains_within_minutes() {
 /// Returns the smallest number of steps that leaves room for a schedule's warmup, and for its decay if that is a share of the
 /// run.
 fn fewest_steps(schedule: &ScheduleConfig, most: u64) -> u64 {
-    let fits = |steps: &u64| schedule.misfit(*steps).is_none();
+    let fits = |steps: &u64| schedule.length_fault(*steps).is_none();
     (1..=most).find(fits).unwrap()
 }
 
@@ -177,8 +181,8 @@ fn an_untrained_network_misses_what_its_system_expects() {
     for system in SYSTEMS {
         let loaded = loaded(system);
         let experiment = &loaded.experiment;
-        let alone = experiment.init.beginnings().is_empty() && system.task.0 != "distillation";
-        if !alone || !experiment.data.set().paths().is_empty() {
+        let alone = experiment.init.initial_runs().is_empty() && system.task.0 != "distillation";
+        if !alone || !experiment.data.data_set().paths().is_empty() {
             continue;
         }
         tried += 1;

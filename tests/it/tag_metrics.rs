@@ -1,9 +1,9 @@
 //! Metrics of tags, of numbers and of answers against seqeval's, SciPy's and torchmetrics' (`tests/goldens/make_tags.py`).
 
 use crate::binary::shipped;
-use formwork::evaluate::answers::{Answers, Found};
-use formwork::evaluate::correlation::Numbers;
-use formwork::evaluate::tags::{Tags, entities, mark_entities};
+use formwork::evaluate::answers::{Answers, SpanPrediction};
+use formwork::evaluate::correlation::NumberPairs;
+use formwork::evaluate::tags::{TagCounts, are_entity_tags, entities};
 use serde_json::Value;
 
 fn golden(part: &str) -> Vec<Value> {
@@ -27,8 +27,8 @@ fn near(ours: f64, theirs: &Value, what: &str) {
 fn entities_and_their_metrics_are_seqeval_s() {
     for (number, case) in golden("tagged").iter().enumerate() {
         let names: Vec<String> = words(&case["names"]).into_iter().map(Into::into).collect();
-        assert!(mark_entities(&names));
-        let mut tags = Tags::new(names.clone());
+        assert!(are_entity_tags(&names));
+        let mut tags = TagCounts::new(names.clone());
         let texts = case["truth"].as_array().unwrap().len();
         for text in 0..texts {
             let sides = ["truth", "predicted"].map(|side| words(&case[side][text]));
@@ -60,7 +60,7 @@ fn entities_and_their_metrics_are_seqeval_s() {
 fn parts_of_a_split_add_up() {
     let names: Vec<String> = ["O", "B-X", "I-X"].map(Into::into).to_vec();
     let of = |texts: &[[&[usize]; 2]]| {
-        let mut tags = Tags::new(names.clone());
+        let mut tags = TagCounts::new(names.clone());
         for [truth, predicted] in texts {
             tags.add(truth, predicted);
         }
@@ -78,7 +78,7 @@ fn parts_of_a_split_add_up() {
 fn correlations_are_scipy_s() {
     for (number, case) in golden("numbers").iter().enumerate() {
         let side = |name: &str| case[name].as_array().unwrap().clone();
-        let mut numbers = Numbers::default();
+        let mut numbers = NumberPairs::default();
         for (truth, predicted) in side("truth").iter().zip(side("predicted")) {
             let value = |x: &Value| x.as_f64().unwrap() as f32;
             numbers.add(value(truth), value(&predicted));
@@ -104,7 +104,7 @@ fn answers_are_scored_as_squad_s() {
     let cases = golden("answers");
     for (number, case) in cases.iter().enumerate() {
         let right: Vec<String> = words(&case["right"]).into_iter().map(Into::into).collect();
-        let found = Found {
+        let found = SpanPrediction {
             score: 0.0,
             none: 1.0,
             text: case["given"].as_str().unwrap(),

@@ -7,7 +7,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use formwork::data::{Batch, NOT_SCORED};
 use formwork::experiment::open::open;
-use formwork::experiment::saved::Which;
+use formwork::experiment::run_contents::CheckpointChoice;
 use formwork::kernel;
 use formwork::model::decoder::DecoderInput;
 use formwork::nn::pass::Pass;
@@ -90,7 +90,7 @@ fn a_task_learns_from_the_network_of_another_run() {
         "--run",
         &path("run"),
     ]);
-    let opened = || open(&folder.path().join("run"), Which::Latest, None).unwrap();
+    let opened = || open(&folder.path().join("run"), CheckpointChoice::Latest, None).unwrap();
     let device = Device::flex().autodiff();
     let mut task = name_parameters(Objective(Student {
         table: Param::from_tensor(Tensor::zeros([VOCAB, VOCAB], &device)),

@@ -15,7 +15,7 @@ use formwork::data::{Item, Source};
 use formwork::error::Result;
 use formwork::evaluate::retrieval::{MRR, RECALL_1, RECALL_10, Retrieval};
 use formwork::task::text_embedding::EmbeddingLoss;
-use formwork::task::text_embedding::losses::{Groups, in_batch, normalized};
+use formwork::task::text_embedding::losses::{Groups, in_batch, normalize_rows};
 use formwork::task::whole_text::Pooling;
 use formwork::train::gradients::accumulate;
 
@@ -49,7 +49,7 @@ fn check(name: &str, loss: impl Fn(Tensor<2>, Tensor<2>) -> Tensor<1>) {
     let oracle = Oracle::open("text_embedding");
     let device = Device::flex().autodiff();
     let [u, v] = ["u", "v"].map(|name| tensor(&oracle, name, &device).require_grad());
-    let loss = loss(normalized(u.clone()), normalized(v.clone()));
+    let loss = loss(normalize_rows(u.clone()), normalize_rows(v.clone()));
     let gradients = loss.backward();
     let (ours, theirs) = (
         loss.into_scalar::<f32>(),
@@ -90,7 +90,7 @@ fn losses_and_their_gradients_are_those_of_sentence_transformers() {
 #[test]
 fn an_example_that_stands_twice_is_not_compared_with_itself() {
     let device = Device::flex();
-    let rows = |of: [[f32; 2]; 3]| normalized(Tensor::<2>::from_floats(of, &device));
+    let rows = |of: [[f32; 2]; 3]| normalize_rows(Tensor::<2>::from_floats(of, &device));
     let (u, v) = (
         rows([[1.0, 0.2], [0.3, 1.0], [0.9, 0.4]]),
         rows([[0.8, 0.1], [-0.2, 0.7], [0.5, 0.5]]),
@@ -172,7 +172,7 @@ fn a_step_over_the_end_of_an_epoch_may_hold_an_example_twice() {
 fn a_vector_of_zeros_has_no_direction_and_harms_nothing() {
     let device = Device::flex().autodiff();
     let x = Tensor::<2>::from_floats([[0.0, 0.0], [3.0, 4.0]], &device).require_grad();
-    let found = normalized(x.clone());
+    let found = normalize_rows(x.clone());
     assert_eq!(values(found.clone()), [0.0, 0.0, 0.6, 0.8]);
     let gradients = found.sum().backward();
     let gradient: Vec<f32> = x.grad(&gradients).unwrap().into_data().iter().collect();
@@ -185,8 +185,8 @@ fn ranks_are_those_of_the_evaluator_but_for_ties() {
     let oracle = Oracle::open("text_embedding");
     let device = Device::flex();
     let [queries, documents] =
-        ["queries", "documents"].map(|name| values(normalized(tensor(&oracle, name, &device))));
-    let found = Retrieval::of(16, &queries, &documents, (0..40).collect());
+        ["queries", "documents"].map(|name| values(normalize_rows(tensor(&oracle, name, &device))));
+    let found = Retrieval::new(16, &queries, &documents, (0..40).collect());
     let (_, theirs) = oracle.integers("evaluator_ranks");
     let ranks = found.ranks();
     for (query, (ours, theirs)) in ranks.iter().zip(&theirs).enumerate() {

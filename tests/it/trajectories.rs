@@ -12,7 +12,7 @@ use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch, TextBatch};
 use formwork::data::masked::masking::Pairs;
 use formwork::data::{Batch, Shape};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::position::learned::LearnedConfig;
 use formwork::stack::NormPlacement;
 use formwork::task::{Objective, SpanCorruptionConfig, TaskConfig, Translation, TranslationConfig};
@@ -63,7 +63,7 @@ fn masked_lm_with_next_sentences() {
             lengths: Some(lengths(&mask.micro(step, micro), rows)),
             documents: None,
             second: None,
-            halves: [0; 2],
+            segment_lengths: [0; 2],
             cols,
         };
         batches::of(Content::Text(texts), rows)
@@ -172,7 +172,7 @@ fn span_corruption() {
     let table = names::t5(2).within("model.");
     let start = oracle.arrays(|name| name.strip_prefix("start."));
     let model = ModelConfig::EncoderDecoder(encoder_decoder::t5(8, 16, Some(1.0)));
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(22, 32),
         seed: 0,
         device: &device,

@@ -12,7 +12,7 @@ use burn::tensor::Device;
 use formwork::data::Batch;
 use formwork::interop::{read_hf, to_hf};
 use formwork::model::AnyLanguageModel;
-use formwork::task::{CausalLm, CausalLmConfig, Objective, StepOutput, Trained};
+use formwork::task::{CausalLm, CausalLmConfig, Objective, StepOutput, TrainableModel};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim::{self, AdamwConfig, GroupConfig, OptimizerConfig};
 use formwork::train::parameters::name_parameters;
@@ -77,7 +77,7 @@ impl Steps {
 pub type Curve<'a> = (&'a str, fn(&StepOutput) -> f64);
 
 /// Trains as an oracle did and compares every loss, norm and rate with its curves. Returns the trained model.
-pub fn follow<M: Trained>(
+pub fn follow<M: TrainableModel>(
     model: M,
     oracle: &Oracle,
     recipe: &Recipe,

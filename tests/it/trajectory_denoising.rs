@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use formwork::data::batch::{Content, PairBatch};
 use formwork::data::corrupted::denoising::NoiseConfig;
 use formwork::data::{Batch, Shape};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::feed_forward::Activation;
 use formwork::task::TaskConfig;
 
@@ -29,7 +29,7 @@ fn denoising() {
     let table = names::marian_or_bart(2).within("model.");
     let start = oracle.arrays(|name| name.strip_prefix("start."));
     let model = ModelConfig::EncoderDecoder(encoder_decoder::bart(Activation::Gelu));
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(20, 32),
         seed: 0,
         device: &device,

@@ -7,10 +7,10 @@ use burn::tensor::{Device, Tensor, TensorData};
 use formwork::interop::HfModel;
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
-use formwork::model::ModelInputs;
+use formwork::model::BuildContext;
 use formwork::nn::path::Path;
 use formwork::task::{Objective, is_state};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use std::collections::BTreeMap;
 
 /// Arrays by Formwork's dotted paths.
@@ -109,13 +109,13 @@ pub fn put<M: Module>(module: M, arrays: &Arrays) -> M {
 
 /// Builds the task of a Hugging Face folder with its weights, for training.
 pub fn opened(hf: &HfModel) -> Objective {
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &hf.shape.shape,
         seed: 0,
         device: &Device::flex().autodiff(),
     };
     let task = hf.shape.task.init(&hf.shape.model, &inputs, false).unwrap();
-    let task = materialised(name_parameters(task));
+    let task = materialize(name_parameters(task));
     hf.load(task, hf.table()).unwrap()
 }
 

@@ -27,13 +27,13 @@ use formwork::data::Shape;
 use formwork::data::batch::{Batch, Content, ImageBatch};
 use formwork::interop::weights::Array;
 use formwork::kernel::cross_entropy_sum;
-use formwork::model::{ModelConfig, ModelInputs, VisionConfig};
+use formwork::model::{BuildContext, ModelConfig, VisionConfig};
 use formwork::nn::channel_norm::is_state;
 use formwork::nn::pass::Pass;
 use formwork::nn::path::Path;
 use formwork::task::{ImageClassification, ImageClassificationConfig, Objective};
 use formwork::train::checkpoint::load_weights;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::Value;
 use std::collections::BTreeMap;
 
@@ -49,13 +49,13 @@ fn classifier(
         classes: (0..classes).map(|c| c.to_string()).collect(),
         ..Shape::default()
     };
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 5,
         device: &Device::flex().autodiff(),
     };
     let task = Objective(ImageClassification::new(model, config, &inputs).unwrap());
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 /// The oracles' tiny ViT of HF.
@@ -170,7 +170,7 @@ fn held_against(oracle: &str, case: &str, image: [usize; 3], config: Value) {
     let hidden = task.model.sequence(pixels.clone(), &pass);
     near("the last vectors", &values(hidden), &array("hidden").values);
     let features = task.model.pooled(pixels.clone(), &pass);
-    let logits = formwork::model::heads::classes(&task.head, features);
+    let logits = formwork::model::heads::class_scores(&task.head, features);
     near("logits", &values(logits.clone()), &array("logits").values);
     let (_, labels) = oracle.integers(&format!("{case}.labels"));
     let labels_there = Tensor::from_data(&labels[..], &logits.device());

@@ -35,7 +35,7 @@ fn draws_are_among_the_tokens_that_transformers_keeps() {
         for ((logits, tokens), theirs) in rows.zip(theirs.chunks(VOCAB)) {
             let tokens: Vec<u32> = tokens.iter().map(|token| *token as u32).collect();
             let mut ours = [0.0; VOCAB];
-            let (weighed, total) = sampling.kept(logits, &tokens);
+            let (weighed, total) = sampling.candidates(logits, &tokens);
             for (token, weight) in &weighed {
                 ours[*token as usize] = weight / total;
             }
@@ -68,6 +68,6 @@ fn of_a_temperature_of_zero_one_token_is_left() {
         ..Sampling::default()
     };
     assert_eq!(greedy.draw(&[3.0, 2.0], &[0], 0), 1);
-    assert!(greedy.kept(&[f32::NAN; 2], &[]).0.is_empty());
+    assert!(greedy.candidates(&[f32::NAN; 2], &[]).0.is_empty());
     assert_eq!(greedy.draw(&[f32::NAN; 2], &[], 0), 0);
 }

@@ -9,7 +9,7 @@ use crate::transfer::{Against, gradients_of, opened};
 use burn::optim::GradientsParams;
 use formwork::interop::read_hf;
 use formwork::nn::pass::Pass;
-use formwork::task::permuted_lm::order::Order;
+use formwork::task::permuted_lm::order::FactorizationOrder;
 use safetensors::tensor::SafeTensors;
 use serde_json::Value;
 use std::fs;
@@ -28,7 +28,7 @@ fn an_order_has_the_losses_and_gradients_of_transformers() {
     let texts = goldens_encoders::texts(&oracle);
     let (_, ranks) = oracle.integers("ranks");
     let ranks = ranks.into_iter().map(|rank| rank as u32).collect();
-    let order = Order::new(ranks, texts.cols);
+    let order = FactorizationOrder::new(ranks, texts.cols);
     let mut against = Against::new("xlnet_order", &oracle, TOLERANCE);
     let places: Vec<i32> = (0..texts.targets.len() as i32)
         .filter(|place| texts.targets[*place as usize] >= 0)

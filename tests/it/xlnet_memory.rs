@@ -14,7 +14,7 @@ use formwork::nn::attention::AttentionConfig;
 use formwork::nn::attention::multi_head::MultiHeadConfig;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::LayerState;
-use formwork::task::permuted_lm::order::Order;
+use formwork::task::permuted_lm::order::FactorizationOrder;
 use formwork::task::{Task, TaskConfig};
 use serde_json::Value;
 use std::fs;
@@ -24,7 +24,7 @@ use std::path::Path;
 const TOLERANCE: f64 = 1e-5;
 
 /// Reads a segment of the oracle, and the order of its tokens.
-fn segment(oracle: &Oracle, number: usize) -> (TextBatch, Order) {
+fn segment(oracle: &Oracle, number: usize) -> (TextBatch, FactorizationOrder) {
     let read = |name: &str| oracle.integers(&format!("{number}.{name}"));
     let (shape, inputs) = read("input_ids");
     let texts = TextBatch {
@@ -36,7 +36,7 @@ fn segment(oracle: &Oracle, number: usize) -> (TextBatch, Order) {
         ..TextBatch::default()
     };
     let ranks = read("ranks").1.into_iter().map(|rank| rank as u32);
-    (texts, Order::new(ranks.collect(), shape[1]))
+    (texts, FactorizationOrder::new(ranks.collect(), shape[1]))
 }
 
 /// Losses, memories and gradients over three segments; the last one drops the oldest positions of its memory.

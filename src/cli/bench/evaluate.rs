@@ -11,12 +11,12 @@ use crate::data::Shape;
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::check::check_without_files;
-use crate::experiment::{self, Loaded, assemble};
+use crate::experiment::{self, LoadedExperiment, assemble};
 use crate::report::render::terminal::number;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
 use crate::train::parameters;
-use crate::train::reading_speed::{RandomTexts, TokenTime, in_segments, sliding};
+use crate::train::reading_speed::{RandomTexts, TokenTime, time_segments, time_sliding_windows};
 use clap::Args;
 use serde_json::json;
 use std::path::{Path, PathBuf};
@@ -56,7 +56,7 @@ pub struct EvaluateArgs {
     #[arg(long, default_value_t = 64)]
     tokens: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Print one JSON object for each length.
     #[arg(long)]
@@ -71,8 +71,8 @@ pub struct EvaluateArgs {
 pub fn run(args: EvaluateArgs) -> Result<()> {
     check(&args)?;
     for length in &args.attention_length {
-        let memory = with_memory(&args, *length)?;
-        let sliding = without(&args, *length)?;
+        let memory = time_with_memory(&args, *length)?;
+        let sliding = time_without_memory(&args, *length)?;
         show(&args, *length, memory, sliding)?;
     }
     Ok(())
@@ -90,11 +90,11 @@ fn check(args: &EvaluateArgs) -> Result<()> {
             )));
         }
     }
-    let fits = |length: &&usize| segment_of(args, **length) >= **length;
+    let fits = |length: &&usize| segment_length(args, **length) >= **length;
     match args.attention_length.iter().find(fits) {
         Some(length) => Err(Error::usage(format!(
             "--attention-length {length} leaves no memory beside segments of {} tokens; make it longer, or --segment shorter",
-            segment_of(args, *length)
+            segment_length(args, *length)
         ))),
         None => Ok(()),
     }
@@ -104,17 +104,17 @@ fn check(args: &EvaluateArgs) -> Result<()> {
 const PARTS: usize = 8;
 
 /// Tokens per segment at an attention length.
-fn segment_of(args: &EvaluateArgs, length: usize) -> usize {
+fn segment_length(args: &EvaluateArgs, length: usize) -> usize {
     args.segment.unwrap_or((length / PARTS).max(1))
 }
 
 /// Time per token of the model with a memory.
-fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
-    let segment = segment_of(args, length);
+fn time_with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
+    let segment = segment_length(args, length);
     let memory = length - segment;
     let sets = vec![format!("data.context={segment}")];
-    let mut loaded = loaded(args.memory.as_deref(), MEMORY, sets, args)?;
-    if !loaded.experiment.model.remember_at_evaluation(memory) {
+    let mut loaded = load_experiment(args.memory.as_deref(), MEMORY, sets, args)?;
+    if !loaded.experiment.model.set_evaluation_memory(memory) {
         return Err(Error::usage(format!(
             "{}: no layer remembers earlier segments (memory of [model.attention]), so that no attention has the length \
              {length}; name a model with a memory first",
@@ -123,25 +123,25 @@ fn with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     }
     check_without_files(&loaded)?;
     let (model, texts) = model(&loaded)?;
-    let time = in_segments(&model, texts, segment, memory, args.tokens);
+    let time = time_segments(&model, texts, segment, memory, args.tokens);
     time.map_err(|error| Error::usage(format!("{}: {error}", loaded.path.display())))
 }
 
 /// Time per token of the model without a memory.
-fn without(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
+fn time_without_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     let sets = vec![format!("data.context={length}")];
-    let loaded = loaded(args.sliding.as_deref(), SLIDING, sets, args)?;
+    let loaded = load_experiment(args.sliding.as_deref(), SLIDING, sets, args)?;
     let (model, texts) = model(&loaded)?;
-    sliding(&model, texts, length, args.tokens)
+    time_sliding_windows(&model, texts, length, args.tokens)
 }
 
 /// The experiment of a file, or the built-in one.
-fn loaded(
+fn load_experiment(
     file: Option<&Path>,
     (name, text): (&str, &str),
     mut sets: Vec<String>,
     args: &EvaluateArgs,
-) -> Result<Loaded> {
+) -> Result<LoadedExperiment> {
     sets.extend(args.device.iter().map(|d| format!("train.device={d}")));
     let loaded = match file {
         Some(file) => experiment::load(file, &sets)?,
@@ -152,11 +152,11 @@ fn loaded(
 }
 
 /// The model with fresh weights, and random texts for it.
-fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
+fn model(loaded: &LoadedExperiment) -> Result<(Objective, RandomTexts)> {
     let experiment = &loaded.experiment;
     let shape = shape(loaded)?;
     let device = assemble::device(experiment, false)?;
-    let model = parameters::materialised(assemble::objective(experiment, &shape, &device)?);
+    let model = parameters::materialize(assemble::objective(experiment, &shape, &device)?);
     if model.networks().language_model.is_none() {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",
@@ -169,7 +169,7 @@ fn model(loaded: &Loaded) -> Result<(Objective, RandomTexts)> {
 }
 
 /// The shape of the data. Its files are not read if the tokenizer is known without them.
-fn shape(loaded: &Loaded) -> Result<Shape> {
+fn shape(loaded: &LoadedExperiment) -> Result<Shape> {
     let experiment = &loaded.experiment;
     match &experiment.tokenizer {
         Some(config) if !config.is_trained() => {
@@ -178,7 +178,7 @@ fn shape(loaded: &Loaded) -> Result<Shape> {
             let vocab = Tokenizer::build(&found, &[])?.vocab_size();
             Ok(Shape::of_text(experiment.data.context(), vocab))
         }
-        Some(_) | None => Ok(assemble::data_to_train_on(loaded)?.shape),
+        Some(_) | None => Ok(assemble::training_data(loaded)?.shape),
     }
 }
 
@@ -190,7 +190,7 @@ fn show(args: &EvaluateArgs, length: usize, memory: TokenTime, sliding: TokenTim
             "memory_s_per_token": memory.seconds,
             "sliding_s_per_token": sliding.seconds,
             "speedup": speedup,
-            "segment": segment_of(args, length),
+            "segment": segment_length(args, length),
             "memory_tokens": memory.tokens,
             "sliding_batch": sliding.rows,
             "sliding_tokens": sliding.tokens,

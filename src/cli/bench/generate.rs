@@ -2,14 +2,14 @@
 
 use super::super::flags::Keys;
 use super::super::output;
-use super::{case, kernels_json, opened, show_kernels};
+use super::{case, kernels_json, load_with_data, show_kernels};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::{Experiment, assemble, cost};
 use crate::generate::{Sampling, TextGenerator};
 use crate::kernel::profile;
 use crate::model::LanguageModel;
-use crate::nn::linear::stored_for_decoding;
+use crate::nn::linear::repacked_for_decoding;
 use crate::report::render::terminal::{bytes, number};
 use crate::rng::{Purpose, Stream};
 use crate::train::bench::{KernelTime, kernel_times, peak_rss_mb};
@@ -38,7 +38,7 @@ pub struct GenerateArgs {
     #[arg(long, default_value_t = 3)]
     rounds: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Show the time per token by kernel.
     #[arg(long)]
@@ -65,11 +65,11 @@ pub fn run(args: GenerateArgs) -> Result<()> {
             )));
         }
     }
-    let (loaded, data) = opened(&args.file, &args.keys.sets(), args.device.as_deref())?;
+    let (loaded, data) = load_with_data(&args.file, &args.keys.sets(), args.device.as_deref())?;
     let experiment = &loaded.experiment;
     require_memory(&args, experiment, data.shape.vocab_size)?;
     let device = assemble::device(experiment, false)?;
-    let model = stored_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
+    let model = repacked_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
             "{} is of the task {}, which continues no text",
@@ -103,7 +103,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
 /// Returns an error if the KV cache of all texts, a block's activations for the prompts, and the logits need more memory than
 /// there is. The estimate is an upper bound: attention kinds with a smaller cache count like the others.
 fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) -> Result<()> {
-    let Some((limit, gives)) = cost::limit(experiment)? else {
+    let Some((limit, gives)) = cost::memory_limit(experiment)? else {
         return Ok(());
     };
     let (cached, most) = match experiment.model.transformer() {
@@ -115,8 +115,8 @@ fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) ->
             let d_model = model.stack.d_model;
             let blocks = model.blocks().map(|block| {
                 let attention = block.attention.map_or(0, |a| a.kept(d_model));
-                let mixer = block.mixer.map_or(0, |m| m.kept(d_model));
-                let feed_forward = block.feed_forward.map_or(0, |f| f.kept(d_model));
+                let mixer = block.mixer.map_or(0, |m| m.activations(d_model));
+                let feed_forward = block.feed_forward.map_or(0, |f| f.activations(d_model));
                 attention + mixer + feed_forward
             });
             let width = d_model as u128;
@@ -135,7 +135,7 @@ fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) ->
              them smaller, or, if the estimate is wrong, set {}=SIZE",
             bytes(needed),
             bytes(limit),
-            machine::LIMIT
+            machine::MEMORY_VARIABLE
         ))),
     }
 }

@@ -6,10 +6,10 @@ mod generate;
 mod train;
 
 use super::output;
-use super::sweep::base;
+use super::sweep::base_note;
 use crate::data::Data;
 use crate::error::Result;
-use crate::experiment::{self, Loaded, assemble};
+use crate::experiment::{self, LoadedExperiment, assemble};
 use crate::report::render::table::table;
 use crate::report::render::terminal::number;
 use crate::train::bench::KernelTime;
@@ -22,11 +22,11 @@ use std::time::Instant;
 #[derive(Debug, Args)]
 pub struct BenchArgs {
     #[command(subcommand)]
-    what: What,
+    what: Benchmark,
 }
 
 #[derive(Debug, Subcommand)]
-enum What {
+enum Benchmark {
     /// Training steps of an experiment: forward, backward, clipping, update.
     Train(train::TrainArgs),
     /// Attention only, forward and backward, by the length of the text.
@@ -43,21 +43,25 @@ enum What {
 /// If the experiment or a flag is invalid, data is missing, or the device cannot be opened.
 pub fn run(args: BenchArgs) -> Result<()> {
     match args.what {
-        What::Train(args) => train::run(args),
-        What::Attention(args) => attention::run(args),
-        What::Evaluate(args) => evaluate::run(args),
-        What::Generate(args) => generate::run(args),
+        Benchmark::Train(args) => train::run(args),
+        Benchmark::Attention(args) => attention::run(args),
+        Benchmark::Evaluate(args) => evaluate::run(args),
+        Benchmark::Generate(args) => generate::run(args),
     }
 }
 
 /// Loads an experiment file with the given changes, checks it, and reads its data.
-fn opened(file: &Path, sets: &[String], device: Option<&str>) -> Result<(Loaded, Data)> {
+fn load_with_data(
+    file: &Path,
+    sets: &[String],
+    device: Option<&str>,
+) -> Result<(LoadedExperiment, Data)> {
     let mut sets = sets.to_vec();
     sets.extend(device.map(|device| format!("train.device={device}")));
     let loaded = experiment::load(file, &sets)?;
     experiment::check(&loaded)?;
-    base::tell(&loaded);
-    let data = assemble::data_to_train_on(&loaded)?;
+    base_note::note_base(&loaded);
+    let data = assemble::training_data(&loaded)?;
     Ok((loaded, data))
 }
 

@@ -2,12 +2,12 @@
 
 use super::super::flags::Keys;
 use super::super::output;
-use super::{case, kernels_json, opened, show_kernels, show_times};
+use super::{case, kernels_json, load_with_data, show_kernels, show_times};
 use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::experiment::cost;
 use crate::report::render::terminal::{loss, number};
-use crate::train::bench::{Measure, Profile};
+use crate::train::bench::{Measurement, Profile};
 use clap::Args;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -26,7 +26,7 @@ pub struct TrainArgs {
     #[arg(long, default_value_t = 3)]
     warmup: usize,
     /// flex, ndarray, wgpu[:i], vulkan[:i] or cuda[:i].
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Show the time by part of the step and by kernel.
     #[arg(long)]
@@ -44,10 +44,10 @@ pub fn run(args: TrainArgs) -> Result<()> {
     if args.steps == 0 {
         return Err(Error::usage("--steps 0 measures nothing; give at least 1"));
     }
-    let (loaded, data) = opened(&args.file, &args.keys.sets(), args.device.as_deref())?;
+    let (loaded, data) = load_with_data(&args.file, &args.keys.sets(), args.device.as_deref())?;
     let experiment = &loaded.experiment;
     let counts = (args.warmup, args.steps);
-    let measured = cost::measured(experiment, &loaded.places(), &data, counts, args.profile)?;
+    let measured = cost::measure_steps(experiment, &loaded.places(), &data, counts, args.profile)?;
     show(
         &case(&args.file),
         &experiment.train.device,
@@ -56,7 +56,7 @@ pub fn run(args: TrainArgs) -> Result<()> {
     )
 }
 
-fn show(case: &str, engine: &str, m: &Measure, json: bool) -> Result<()> {
+fn show(case: &str, engine: &str, m: &Measurement, json: bool) -> Result<()> {
     if json {
         let mut object = serde_json::json!({
             "case": case,

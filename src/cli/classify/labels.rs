@@ -1,6 +1,6 @@
 //! The classes of texts that may have several: those that reach the run's threshold, or the K most likely ones.
 
-use super::{Reads, told_of};
+use super::{ScoresTexts, input_json};
 use crate::cli::output;
 use crate::data::batch::TextBatch;
 use crate::error::Result;
@@ -9,8 +9,8 @@ use crate::task::MultiLabel;
 use burn::tensor::{Tensor, activation};
 use serde_json::json;
 
-impl Reads for MultiLabel {
-    fn read(&self, texts: &TextBatch) -> Tensor<2> {
+impl ScoresTexts for MultiLabel {
+    fn class_scores(&self, texts: &TextBatch) -> Tensor<2> {
         self.scores(texts, &self.device(), &Pass::evaluation())
     }
 }
@@ -40,7 +40,7 @@ pub(super) fn show(
             json!({ "class": class, "probability": probability, "predicted": *probability >= threshold })
         });
         let list: Vec<serde_json::Value> = list.collect();
-        let mut line = told_of((input, pair));
+        let mut line = input_json((input, pair));
         line["classes"] = list.into();
         return output::line(line.to_string());
     }

@@ -1,11 +1,11 @@
 //! Rewards of an answer to a prompt, of a single text, or of a line of a file, which may be a conversation in JSON.
 
-use super::told_of;
+use super::input_json;
 use crate::cli::output;
 use crate::data::RewardInput;
 use crate::data::batch::TextBatch;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
+use crate::experiment::open::OpenedRun;
 use crate::nn::pass::Pass;
 use crate::task::Reward;
 use serde_json::Value;
@@ -16,7 +16,7 @@ use serde_json::Value;
 /// If the run cannot read the text; if only a prompt is given to a run with a chat template.
 pub(super) fn show(
     model: &Reward,
-    opened: &Opened,
+    opened: &OpenedRun,
     (text, answer): (&str, Option<&str>),
     json: bool,
 ) -> Result<()> {
@@ -30,7 +30,7 @@ pub(super) fn show(
         }
         None => ("", text),
     };
-    let reward = of(
+    let reward = reward_of(
         model,
         opened,
         &RewardInput::Answer {
@@ -39,7 +39,7 @@ pub(super) fn show(
         },
     )?;
     if json {
-        let mut line = told_of((text, answer));
+        let mut line = input_json((text, answer));
         line["reward"] = output::number(reward);
         return output::line(line.to_string());
     }
@@ -55,14 +55,14 @@ pub(super) fn show(
 ///
 /// # Errors
 /// As [`show`].
-pub(super) fn of_line(model: &Reward, opened: &Opened, line: &str, json: bool) -> Result<()> {
+pub(super) fn show_line(model: &Reward, opened: &OpenedRun, line: &str, json: bool) -> Result<()> {
     let Some(messages) = messages(line) else {
         return match line.split_once('\t') {
             Some((prompt, answer)) => show(model, opened, (prompt, Some(answer)), json),
             None => show(model, opened, (line, None), json),
         };
     };
-    let reward = of(model, opened, &RewardInput::Messages(&messages))?;
+    let reward = reward_of(model, opened, &RewardInput::Messages(&messages))?;
     if json {
         let told = serde_json::json!({ "messages": messages, "reward": output::number(reward) });
         return output::line(told.to_string());
@@ -85,7 +85,7 @@ fn messages(line: &str) -> Option<Vec<Value>> {
 }
 
 /// Whether the run reads texts rendered by a chat template.
-fn is_templated(opened: &Opened) -> bool {
+fn is_templated(opened: &OpenedRun) -> bool {
     let data = &opened.experiment.data;
     data.template(&opened.shape, &opened.tokenizers).is_some()
 }
@@ -94,10 +94,14 @@ fn is_templated(opened: &Opened) -> bool {
 ///
 /// # Errors
 /// If the run cannot read the answer.
-pub(in crate::cli) fn of(model: &Reward, opened: &Opened, said: &RewardInput) -> Result<f32> {
+pub(in crate::cli) fn reward_of(
+    model: &Reward,
+    opened: &OpenedRun,
+    said: &RewardInput,
+) -> Result<f32> {
     let data = &opened.experiment.data;
     let read = data.encode_answer(said, &opened.shape, &opened.tokenizers);
-    let texts = TextBatch::alone(read.map_err(Error::before_running)?);
+    let texts = TextBatch::single(read.map_err(Error::into_usage_error)?);
     let rewards = model.rewards(&texts, &Pass::evaluation()).into_data();
     Ok(rewards.iter::<f32>().next().unwrap_or(f32::NAN))
 }

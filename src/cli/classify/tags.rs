@@ -5,14 +5,14 @@ use crate::data::batch::TextBatch;
 use crate::data::tagged::words;
 use crate::error::{Error, Result};
 use crate::evaluate::tags;
-use crate::experiment::open::Opened;
+use crate::experiment::open::OpenedRun;
 use crate::nn::pass::Pass;
 use crate::task::TokenClassification;
 use burn::tensor::activation;
 use serde_json::json;
 
 /// A word's tag with its probability; none for a word that was not read.
-type Tagged = Option<(String, f64)>;
+type TagWithProbability = Option<(String, f64)>;
 
 /// Prints each word with its tag on a line, or all as one JSON object with the entities that the tags mark.
 ///
@@ -20,13 +20,13 @@ type Tagged = Option<(String, f64)>;
 /// If there is a second text, the run has no tokenizer, or it cannot read the words.
 pub(super) fn show(
     model: &TokenClassification,
-    opened: &Opened,
+    opened: &OpenedRun,
     text: &str,
     pair: Option<&str>,
     as_json: bool,
 ) -> Result<()> {
     let words: Vec<&str> = text.split_whitespace().collect();
-    let tagged = tagged(model, opened, &words, pair).map_err(Error::before_running)?;
+    let tagged = tag_words(model, opened, &words, pair).map_err(Error::into_usage_error)?;
     let unread = tagged.iter().filter(|tag| tag.is_none()).count();
     if unread > 0 {
         output::note(format!(
@@ -45,12 +45,12 @@ pub(super) fn show(
     output::line(String::new())
 }
 
-fn tagged(
+fn tag_words(
     model: &TokenClassification,
-    opened: &Opened,
+    opened: &OpenedRun,
     words: &[&str],
     pair: Option<&str>,
-) -> Result<Vec<Tagged>> {
+) -> Result<Vec<TagWithProbability>> {
     if pair.is_some() {
         return Err(Error::usage("the run reads single texts: leave --pair out"));
     }
@@ -65,7 +65,7 @@ fn tagged(
     if places.is_empty() {
         return Ok(vec![None; words.len()]);
     }
-    let scores = model.scores(&TextBatch::alone(item), &places, &Pass::evaluation());
+    let scores = model.scores(&TextBatch::single(item), &places, &Pass::evaluation());
     let width = scores.dims()[1];
     let probabilities: Vec<f64> = activation::softmax(scores, 1).into_data().iter().collect();
     let mut rows = probabilities.chunks(width.max(1));
@@ -80,12 +80,17 @@ fn tagged(
     Ok(firsts.iter().map(tag).collect())
 }
 
-fn name(opened: &Opened, tag: usize) -> String {
+fn name(opened: &OpenedRun, tag: usize) -> String {
     let known = opened.shape.classes.get(tag);
     known.map_or_else(|| tag.to_string(), Clone::clone)
 }
 
-fn object(opened: &Opened, text: &str, words: &[&str], tagged: &[Tagged]) -> serde_json::Value {
+fn object(
+    opened: &OpenedRun,
+    text: &str,
+    words: &[&str],
+    tagged: &[TagWithProbability],
+) -> serde_json::Value {
     let list: Vec<serde_json::Value> = words
         .iter()
         .zip(tagged)
@@ -97,7 +102,7 @@ fn object(opened: &Opened, text: &str, words: &[&str], tagged: &[Tagged]) -> ser
         })
         .collect();
     let mut object = json!({ "input": text, "words": list });
-    if tags::mark_entities(&opened.shape.classes) {
+    if tags::are_entity_tags(&opened.shape.classes) {
         let tags = tagged
             .iter()
             .map(|tag| tag.as_ref().map_or("O", |(tag, _)| tag.as_str()));

@@ -3,7 +3,7 @@
 use super::output;
 use crate::data::Source;
 use crate::error::{Error, Result};
-use crate::experiment::open::Opened;
+use crate::experiment::open::OpenedRun;
 use crate::experiment::predicted;
 use crate::files;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ pub(super) fn require(path: &Path, data: &[PathBuf]) -> Result<()> {
         ));
     }
     for data in data {
-        files::require_other(("--predictions", path), ("--data", data))?;
+        files::require_distinct(("--predictions", path), ("--data", data))?;
     }
     files::require_folder_of(path)
 }
@@ -31,7 +31,7 @@ pub(super) fn require(path: &Path, data: &[PathBuf]) -> Result<()> {
 pub(super) fn write(
     path: &Path,
     written: Option<String>,
-    opened: &Opened,
+    opened: &OpenedRun,
     source: &dyn Source,
     batch_size: usize,
 ) -> Result<()> {
@@ -43,7 +43,7 @@ pub(super) fn write(
 }
 
 /// Notes tagged words that the model does not read and that are not scored.
-pub(super) fn note_unread(opened: &Opened, source: &dyn Source) {
+pub(super) fn note_unread(opened: &OpenedRun, source: &dyn Source) {
     let sentences = (0..source.len() as u64).map_while(|sample| source.tagged_words(sample));
     let (mut all, mut unread) = (0, 0);
     for sentence in sentences {

@@ -1,23 +1,25 @@
 //! Continues prompts of equal length in batches: each pass over the weights yields one token for all of them. The draws for a
 //! prompt do not depend on the others in its batch.
 
-use super::text::{Text, drawn};
+use super::text::{Text, sample_texts};
 use super::{Prompt, beams};
 use crate::error::Result;
-use crate::generate::{BeamConfig, Hypothesis, SamplingConfig, TextGenerator, likeliest};
+use crate::generate::{
+    BeamConfig, Hypothesis, SamplingConfig, TextGenerator, search_continuations,
+};
 use crate::model::LanguageModel;
-use crate::nn::neighbours::Retrieves;
+use crate::nn::neighbours::Retriever;
 use crate::tokenizer::Tokenizer;
 use std::collections::{HashMap, VecDeque};
 
 /// Default number of continuations generated in parallel.
-pub(super) const USUAL: usize = 8;
+pub(super) const DEFAULT_ROWS: usize = 8;
 
 /// Settings for continuing prompts.
-pub(super) struct Continues<'a> {
+pub(super) struct Continuations<'a> {
     pub decoder: &'a dyn LanguageModel,
     pub context: usize,
-    pub retriever: Option<&'a dyn Retrieves>,
+    pub retriever: Option<&'a dyn Retriever>,
     pub tokenizer: &'a Tokenizer,
     /// Tokens that end a text.
     pub ends: &'a [u32],
@@ -32,7 +34,7 @@ pub(super) struct Continues<'a> {
     pub each: usize,
 }
 
-impl<'a> Continues<'a> {
+impl<'a> Continuations<'a> {
     /// Generates the continuations of prompts of equal length, grouped by prompt. `grows` is called with newly generated text.
     ///
     /// # Errors
@@ -49,13 +51,13 @@ impl<'a> Continues<'a> {
             .flat_map(|prompt| vec![prompt.tokens.as_slice(); self.rows]);
         let rows: Vec<&[u32]> = rows.collect();
         let mut generator =
-            TextGenerator::retrieving(self.decoder, self.context, &rows, self.retriever)?;
+            TextGenerator::with_retriever(self.decoder, self.context, &rows, self.retriever)?;
         generator.reserve(most);
         let empty = |tokens: &[u32]| Text::new(self.tokenizer, tokens, self.stops);
         let samplings = prompts.iter().map(|prompt| self.config.rules(prompt.seed));
         let samplings: Vec<_> = samplings.collect();
         if let (Some(search), Some(penalty)) = (self.search, samplings.first()) {
-            let found = likeliest(generator, most, self.ends, penalty, search)?;
+            let found = search_continuations(generator, most, self.ends, penalty, search)?;
             let of_prompt = |(prompt, found): (&&Prompt, Vec<Hypothesis>)| -> Vec<Text<'a>> {
                 let text = |found| beams::text(empty(&prompt.tokens), found, most);
                 found.iter().map(text).collect()
@@ -63,7 +65,7 @@ impl<'a> Continues<'a> {
             return Ok(prompts.iter().zip(found).map(of_prompt).collect());
         }
         let texts: Vec<Text> = rows.iter().map(|tokens| empty(tokens)).collect();
-        let texts = drawn(generator, &samplings, most, self.ends, texts, grows)?;
+        let texts = sample_texts(generator, &samplings, most, self.ends, texts, grows)?;
         let mut texts = texts.into_iter();
         let of_prompt = |_: &&Prompt| -> Vec<Text<'a>> { texts.by_ref().take(self.rows).collect() };
         Ok(prompts.iter().map(of_prompt).collect())

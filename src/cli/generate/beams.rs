@@ -24,12 +24,12 @@ pub(super) struct BeamArgs {
     length_penalty: Option<f64>,
     /// When the search ends (transformers' `early_stopping`). The run's when absent, usually unlikely.
     #[arg(long, value_name = "WHEN")]
-    done_when: Option<Stopping>,
+    done_when: Option<SearchEnd>,
 }
 
 impl BeamArgs {
     /// The first search flag given other than `--beam`.
-    fn further(&self) -> Option<&'static str> {
+    fn other_search_flag(&self) -> Option<&'static str> {
         let all = [
             ("--n-best", self.n_best.is_some()),
             ("--length-penalty", self.length_penalty.is_some()),
@@ -41,7 +41,7 @@ impl BeamArgs {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Stopping {
+enum SearchEnd {
     /// No unfinished text can reach a better score (`early_stopping="never"`).
     Settled,
     /// B texts have ended, and the most likely unfinished one has a worse score as it stands (`early_stopping=False`).
@@ -62,7 +62,7 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
             "--length-penalty {alpha} must be -10 to 10"
         )));
     }
-    match (flags.beam, drawing(args)) {
+    match (flags.beam, sampling_flag(args)) {
         (Some(_), Some(flag)) => {
             let several = match flag {
                 "--samples" => "; --n-best gives several continuations",
@@ -87,9 +87,9 @@ pub(super) fn search(
     run: Option<&ContinuationConfig>,
 ) -> Result<Option<BeamConfig>> {
     let flags = &args.beams;
-    let draws = drawing(args);
+    let draws = sampling_flag(args);
     if flags.beam.is_none() && (run.is_none() || draws.is_some()) {
-        return match (flags.further(), draws) {
+        return match (flags.other_search_flag(), draws) {
             (None, _) => Ok(None),
             (Some(flag), Some(drawn)) => Err(Error::usage(format!(
                 "{flag} has no effect beside {drawn}, which draws; leave one of them out"
@@ -115,9 +115,9 @@ pub(super) fn search(
         n_best,
         length_penalty: alpha.map_or(own.length_penalty, LengthPenalty::Average),
         done_when: match flags.done_when {
-            Some(Stopping::Settled) => DoneWhen::Settled,
-            Some(Stopping::Unlikely) => DoneWhen::Unlikely,
-            Some(Stopping::Full) => DoneWhen::Full,
+            Some(SearchEnd::Settled) => DoneWhen::Settled,
+            Some(SearchEnd::Unlikely) => DoneWhen::Unlikely,
+            Some(SearchEnd::Full) => DoneWhen::Full,
             None => own.done_when,
         },
     };
@@ -125,13 +125,13 @@ pub(super) fn search(
 }
 
 /// The first flag that asks for sampling.
-fn drawing(args: &GenerateArgs) -> Option<&'static str> {
+fn sampling_flag(args: &GenerateArgs) -> Option<&'static str> {
     let further = [
         ("--samples", args.samples != 1),
         ("--seed", args.seed != 0),
         ("--best-of", args.best_of.is_given()),
     ];
-    let all = args.sampling.of_draws().into_iter().chain(further);
+    let all = args.sampling.sampling_flags().into_iter().chain(further);
     let mut given = all.filter(|(_, given)| *given);
     given.next().map(|(flag, _)| flag)
 }
@@ -149,7 +149,7 @@ fn require_no_stops(args: &GenerateArgs, search: &str, remedy: &str) -> Result<(
 /// Completes a text with a found continuation of at most `most` tokens; it is not shown yet.
 pub(super) fn text<'a>(mut text: Text<'a>, found: &Hypothesis, most: usize) -> Text<'a> {
     // A shorter continuation was ended by a token, which counts.
-    text.found(&found.tokens, most.min(found.tokens.len() + 1));
+    text.push_found(&found.tokens, most.min(found.tokens.len() + 1));
     text.score = Some(found.score);
     text
 }

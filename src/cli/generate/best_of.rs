@@ -7,9 +7,9 @@ use crate::cli::classify::rewards;
 use crate::cli::output;
 use crate::data::RewardInput;
 use crate::error::{Error, Result};
-use crate::experiment::open::{self, Opened};
-use crate::experiment::saved::Which;
-use crate::generate::decode::MOST;
+use crate::experiment::open::{self, OpenedRun};
+use crate::experiment::run_contents::CheckpointChoice;
+use crate::generate::decode::MAX_ROWS;
 use clap::Args;
 use std::path::PathBuf;
 
@@ -35,7 +35,7 @@ impl BestOfArgs {
 /// The reward run that selects the best of `count` continuations.
 pub(super) struct BestOf {
     pub(super) count: usize,
-    judge: Opened,
+    judge: OpenedRun,
 }
 
 /// Checks the number of continuations.
@@ -43,9 +43,9 @@ pub(super) struct BestOf {
 /// # Errors
 /// If the number is out of range.
 pub(super) fn check(args: &BestOfArgs) -> Result<()> {
-    match args.best_of.filter(|count| !(2..=MOST).contains(count)) {
+    match args.best_of.filter(|count| !(2..=MAX_ROWS).contains(count)) {
         Some(count) => Err(Error::usage(format!(
-            "--best-of {count} is not between 2 and {MOST}"
+            "--best-of {count} is not between 2 and {MAX_ROWS}"
         ))),
         None => Ok(()),
     }
@@ -55,7 +55,7 @@ pub(super) fn check(args: &BestOfArgs) -> Result<()> {
 ///
 /// # Errors
 /// If the run cannot be opened or gives no rewards; if the temperature makes all continuations equal.
-pub(super) fn judged(args: &GenerateArgs, temperature: f64) -> Result<Option<BestOf>> {
+pub(super) fn open_best_of(args: &GenerateArgs, temperature: f64) -> Result<Option<BestOf>> {
     let (Some(count), Some(run)) = (args.best_of.best_of, &args.best_of.reward) else {
         return Ok(None);
     };
@@ -65,7 +65,7 @@ pub(super) fn judged(args: &GenerateArgs, temperature: f64) -> Result<Option<Bes
              --temperature above 0"
         )));
     }
-    let judge = open::open(run, Which::Best, args.device.as_deref())?;
+    let judge = open::open(run, CheckpointChoice::Best, args.device.as_deref())?;
     if judge.model.networks().reward.is_none() {
         return Err(Error::usage(format!(
             "--reward {}: the run was trained for {}, which gives no rewards; name one of [task] kind = \"reward\"",
@@ -94,7 +94,7 @@ impl BestOf {
                 prompt,
                 answer: &text.whole,
             };
-            match rewards::of(model, &self.judge, &said) {
+            match rewards::reward_of(model, &self.judge, &said) {
                 Ok(reward) if !reward.is_finite() => {
                     let why = format!("the reward of a continuation is {reward}");
                     unread.push(Error::run(why));

@@ -2,7 +2,7 @@
 
 use super::{GenerateArgs, best_of};
 use crate::error::{Error, Result};
-use crate::generate::decode::{MOST, check_width};
+use crate::generate::decode::{MAX_ROWS, check_width};
 
 /// Checks the values of the flags.
 ///
@@ -16,9 +16,9 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     if args.samples == 0 {
         return wrong("--samples 0 generates nothing; give at least 1".into());
     }
-    if args.samples > MOST {
+    if args.samples > MAX_ROWS {
         return wrong(format!(
-            "--samples {} is more than {MOST}, the most that are made side by side; make others with another --seed",
+            "--samples {} is more than {MAX_ROWS}, the most that are made side by side; make others with another --seed",
             args.samples
         ));
     }

@@ -2,33 +2,39 @@
 
 use crate::cli::output;
 use crate::error::Result;
-use crate::generate::{Sampling, Stops, TextGenerator, TextStream};
+use crate::generate::{Sampling, StopTexts, TextGenerator, TextStream};
 use crate::tokenizer::Tokenizer;
 
 /// How continuations are shown: a single one while it is generated, several when complete, or as JSON.
-pub(super) struct Shown {
+pub(super) struct TextPrinter {
     /// Total number of continuations.
-    pub of: usize,
+    pub total: usize,
     pub json: bool,
 }
 
-impl Shown {
-    fn alone(&self) -> bool {
-        self.of == 1 && !self.json
+impl TextPrinter {
+    fn is_single(&self) -> bool {
+        self.total == 1 && !self.json
     }
 
-    pub fn begins(&self, prompt: &str) -> Result<()> {
-        self.grows(prompt)
+    pub fn begin(&self, prompt: &str) -> Result<()> {
+        self.append(prompt)
     }
 
-    pub fn grows(&self, new: &str) -> Result<()> {
-        match self.alone() {
-            true => output::part(new),
+    pub fn append(&self, new: &str) -> Result<()> {
+        match self.is_single() {
+            true => output::line_part(new),
             false => Ok(()),
         }
     }
 
-    pub fn ends(&self, prompt: &str, number: usize, sample: usize, text: &Text) -> Result<()> {
+    pub fn finish_text(
+        &self,
+        prompt: &str,
+        number: usize,
+        sample: usize,
+        text: &Text,
+    ) -> Result<()> {
         if self.json {
             let mut line = serde_json::json!({
                 "prompt": prompt, "sample": sample, "text": text.whole, "tokens": text.tokens,
@@ -38,12 +44,12 @@ impl Shown {
             }
             return output::line(line.to_string());
         }
-        if self.alone() {
-            return output::part("\n");
+        if self.is_single() {
+            return output::line_part("\n");
         }
         let score = text.score.map(|score| format!(", score {score:.4}"));
         let score = score.unwrap_or_default();
-        output::line(format!("--- {} of {}{score}", number + 1, self.of))?;
+        output::line(format!("--- {} of {}{score}", number + 1, self.total))?;
         output::line(format!("{prompt}{}", text.whole))
     }
 }
@@ -54,7 +60,7 @@ impl Shown {
 ///
 /// # Errors
 /// The errors of `grows`.
-pub(in crate::cli) fn drawn<'a>(
+pub(in crate::cli) fn sample_texts<'a>(
     mut generator: TextGenerator,
     samplings: &[Sampling],
     most: usize,
@@ -94,7 +100,7 @@ pub(in crate::cli) fn drawn<'a>(
 /// A continuation during generation.
 pub(in crate::cli) struct Text<'a> {
     stream: TextStream<'a>,
-    stops: Stops,
+    stops: StopTexts,
     /// All text that was returned so far.
     pub whole: String,
     /// Decoded text that was not returned yet.
@@ -109,7 +115,7 @@ impl<'a> Text<'a> {
     pub fn new(tokenizer: &'a Tokenizer, prompt: &[u32], stops: &[String]) -> Self {
         Self {
             stream: TextStream::new(tokenizer, prompt),
-            stops: Stops::new(stops),
+            stops: StopTexts::new(stops),
             whole: String::new(),
             unshown: String::new(),
             tokens: 0,
@@ -137,7 +143,7 @@ impl<'a> Text<'a> {
 
     /// Adds tokens of a finished search; `with_end` is their number including the end token. [`Self::finish`] returns their
     /// text.
-    pub fn found(&mut self, tokens: &[u32], with_end: usize) {
+    pub fn push_found(&mut self, tokens: &[u32], with_end: usize) {
         for token in tokens {
             self.unshown.push_str(&self.stream.push(*token));
         }

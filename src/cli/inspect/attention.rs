@@ -1,7 +1,7 @@
 //! `inspect RUN attention` for language models on text: attention weights of each head by distance, and on earlier segments.
 
 use super::examples::{self, InspectedRun};
-use super::{InspectArgs, Inspected, heads, maps, out, output, text, write};
+use super::{InspectArgs, InspectedTextRun, heads, maps, out, output, text, write};
 use crate::error::{Error, Result};
 use crate::experiment::open;
 use crate::inspect::attention::{HIGH, HeadAttention, between, by_head};
@@ -19,21 +19,23 @@ const MOST_WEIGHTS: u128 = 1 << 30;
 /// Inspects the attention of a run: for one example, for windows of its text, or for examples of any other data.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("attention: it is for contexts", &["--step"])?;
-    let folder = examples::one(runs, "attention")?;
+    let folder = examples::only_run(runs, "attention")?;
     if args.example.is_some() || args.text.is_some() || args.image.is_some() {
         args.refuse("the attention of one example", &["--context", "--examples"])?;
         let looked = InspectedRun::open(args, runs, "attention")?;
-        let one = looked.given(args)?.ok_or_else(examples::none)?;
+        let one = looked
+            .flag_example(args)?
+            .ok_or_else(examples::empty_split)?;
         return maps::run(args, runs, &looked, &one);
     }
     args.refuse("attention of many examples", &["--layer"])?;
-    let stored = open::stored(folder)?;
-    if !text::continues(&stored) {
+    let stored = open::stored_experiment(folder)?;
+    if !text::has_text_windows(&stored) {
         let looked = InspectedRun::open(args, runs, "attention")?;
         return heads::run(args, runs, &looked);
     }
     let out = out(args, runs)?;
-    let run = Inspected::open(args, folder)?;
+    let run = InspectedTextRun::open(args, folder)?;
     require_few_weights(&run)?;
     let windows = run.windows(args, run.length)?;
     let heads = by_head(&run.reader()?, &windows);
@@ -51,10 +53,10 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Returns an error if the weights of one pass, which are in memory at once, would not fit.
-fn require_few_weights(run: &Inspected) -> Result<()> {
+fn require_few_weights(run: &InspectedTextRun) -> Result<()> {
     let model = &run.opened.experiment.model;
     let queries = run.opened.shape.context.min(run.length);
-    let keys = (queries + model.remembered()).min(run.length);
+    let keys = (queries + model.evaluation_memory()).min(run.length);
     require_few(
         model,
         queries,
@@ -118,7 +120,12 @@ fn figure(heads: &[HeadAttention]) -> Result<Figure> {
     })
 }
 
-fn json(run: &Inspected, windows: usize, heads: &[HeadAttention], files: &[String]) -> Value {
+fn json(
+    run: &InspectedTextRun,
+    windows: usize,
+    heads: &[HeadAttention],
+    files: &[String],
+) -> Value {
     let of_head = |head: &HeadAttention| {
         json!({
             "layer": head.layer,

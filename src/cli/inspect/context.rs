@@ -1,6 +1,6 @@
 //! `inspect RUN… context`: the loss by position, and the relative effective context length of a group of runs.
 
-use super::{InspectArgs, Inspected, out, output, write};
+use super::{InspectArgs, InspectedTextRun, out, output, write};
 use crate::error::{Error, Result};
 use crate::inspect::context::{Bucket, by_position};
 use crate::inspect::effective_context::{Losses, SHARES, THRESHOLD, losses};
@@ -21,7 +21,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         &["--example", "--text", "--pair", "--image", "--layer"],
     )?;
     let out = out(args, runs)?;
-    let open = |run: &PathBuf| Inspected::open(args, run);
+    let open = |run: &PathBuf| InspectedTextRun::open(args, run);
     let runs = runs.iter().map(open).collect::<Result<Vec<_>>>()?;
     let longest = runs.iter().map(|run| run.length).max().unwrap_or(1);
     let step = args.step.map_or((longest / STEPS).max(1), |n| n as usize);
@@ -46,12 +46,12 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         }
     }
     let windows = of_first.unwrap_or_default();
-    let readers = runs.iter().map(Inspected::reader);
+    let readers = runs.iter().map(InspectedTextRun::reader);
     let readers = readers.collect::<Result<Vec<_>>>()?;
     let curves: Vec<Vec<Bucket>> = readers.iter().map(|r| by_position(r, &windows)).collect();
     let losses = losses(&readers, &windows, step);
     let files = write(&out, &figures(&runs, &curves, &losses)?)?;
-    let found = Found {
+    let found = ContextResults {
         runs: &runs,
         curves: &curves,
         losses: &losses,
@@ -65,8 +65,8 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Results for all runs.
-struct Found<'a> {
-    runs: &'a [Inspected],
+struct ContextResults<'a> {
+    runs: &'a [InspectedTextRun],
     curves: &'a [Vec<Bucket>],
     losses: &'a Losses,
     windows: usize,
@@ -74,13 +74,17 @@ struct Found<'a> {
 }
 
 /// The loss by position, and the loss of the last token by the length of its context.
-fn figures(runs: &[Inspected], curves: &[Vec<Bucket>], losses: &Losses) -> Result<[Figure; 2]> {
-    let by_position = |(run, curve): (&Inspected, &Vec<Bucket>)| Line {
+fn figures(
+    runs: &[InspectedTextRun],
+    curves: &[Vec<Bucket>],
+    losses: &Losses,
+) -> Result<[Figure; 2]> {
+    let by_position = |(run, curve): (&InspectedTextRun, &Vec<Bucket>)| Line {
         name: run.name(),
         points: curve.iter().map(|b| (b.middle(), b.loss)).collect(),
     };
     let contexts = || losses.contexts.iter().map(|c| *c as f64);
-    let by_context = |(number, run): (usize, &Inspected)| Line {
+    let by_context = |(number, run): (usize, &InspectedTextRun)| Line {
         name: run.name(),
         points: contexts().zip(losses.means(number)).collect(),
     };
@@ -102,9 +106,9 @@ fn figures(runs: &[Inspected], curves: &[Vec<Bucket>], losses: &Losses) -> Resul
     ])
 }
 
-impl Found<'_> {
+impl ContextResults<'_> {
     fn json(&self, files: &[String]) -> Value {
-        let run = |(number, run): (usize, &Inspected)| {
+        let run = |(number, run): (usize, &InspectedTextRun)| {
             let positions = self.curves[number].iter();
             let positions = positions
                 .map(|b| json!({"from": b.from, "to": b.to, "loss": b.loss, "tokens": b.tokens}));
@@ -132,7 +136,7 @@ impl Found<'_> {
     }
 
     fn show(&self, files: &[String]) -> Result<()> {
-        let names = || self.runs.iter().map(Inspected::name);
+        let names = || self.runs.iter().map(InspectedTextRun::name);
         let longest = self.curves.iter().max_by_key(|curve| curve.len());
         let mut rows = vec![
             ["tokens before".to_string()]

@@ -4,11 +4,11 @@ use super::{InspectArgs, output};
 use crate::data::batch::{Batch, Item};
 use crate::data::{Source, Split, loader};
 use crate::error::{Error, Result};
-use crate::experiment::data_files::{self, OtherData};
-use crate::experiment::example::{self, Beside};
-use crate::experiment::open::{self, Opened};
+use crate::experiment::data_files::{self, ChangedFiles};
+use crate::experiment::example::{self, SecondText};
+use crate::experiment::open::{self, OpenedRun};
 use crate::inspect::weights::Layout;
-use crate::task::Infers;
+use crate::task::InferenceTask;
 use crate::tokenizer::Tokenizer;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use std::sync::Arc;
 /// A run under inspection.
 pub(super) struct InspectedRun {
     pub folder: PathBuf,
-    pub opened: Opened,
+    pub opened: OpenedRun,
 }
 
 /// A single example for inspection.
@@ -29,7 +29,7 @@ pub(super) struct Example {
 impl InspectedRun {
     /// Opens the only run that an aspect inspects.
     pub fn open(args: &InspectArgs, runs: &[PathBuf], aspect: &str) -> Result<Self> {
-        let folder = one(runs, aspect)?;
+        let folder = only_run(runs, aspect)?;
         let opened = open::open(folder, args.checkpoint, args.device.as_deref())?;
         let towers = opened.experiment.model.parts();
         // Filters belong to the one network that reads images.
@@ -48,7 +48,7 @@ impl InspectedRun {
     }
 
     /// The network as a function of arrays.
-    pub fn network(&self) -> Result<&dyn Infers> {
+    pub fn network(&self) -> Result<&dyn InferenceTask> {
         let networks = self.opened.model.networks();
         networks.infers.ok_or_else(|| {
             let (folder, task) = (self.folder.display(), &self.opened.experiment.task);
@@ -96,7 +96,7 @@ impl InspectedRun {
     pub fn source(&self) -> Result<Arc<dyn Source>> {
         let notice = |text: &str| output::note(text);
         let (folder, opened) = (&self.folder, &self.opened);
-        let data = data_files::assembled(folder, opened, OtherData::REFUSED, notice, Ok)?;
+        let data = data_files::read_run_data(folder, opened, ChangedFiles::REFUSED, notice, Ok)?;
         Ok(data.source(Split::Valid)?.clone())
     }
 
@@ -106,13 +106,13 @@ impl InspectedRun {
         let one = |number: u64| -> Result<Example> {
             Ok(Example {
                 name: number.to_string(),
-                item: whole(source.get(number, number)?),
+                item: longest_document(source.get(number, number)?),
             })
         };
         let all = spread(source.len(), count).map(one);
         let all = all.collect::<Result<Vec<_>>>()?;
         match all.is_empty() {
-            true => Err(none()),
+            true => Err(empty_split()),
             false => Ok(all),
         }
     }
@@ -129,13 +129,13 @@ impl InspectedRun {
                     number as usize,
                     usize::MAX,
                 );
-                one.next().unwrap_or_else(|| Err(none()))
+                one.next().unwrap_or_else(|| Err(empty_split()))
             })
             .collect()
     }
 
     /// The example that the flags name, if any.
-    pub fn given(&self, args: &InspectArgs) -> Result<Option<Example>> {
+    pub fn flag_example(&self, args: &InspectArgs) -> Result<Option<Example>> {
         let (name, item) = match (args.example, &args.text, &args.image) {
             (Some(number), _, _) => {
                 let source = self.source()?;
@@ -145,12 +145,18 @@ impl InspectedRun {
                         source.len().saturating_sub(1)
                     )));
                 }
-                (number.to_string(), whole(source.get(number, number)?))
+                (
+                    number.to_string(),
+                    longest_document(source.get(number, number)?),
+                )
             }
             (None, Some(text), _) => {
-                let beside = args.pair.as_deref().map_or(Beside::Own, Beside::Given);
-                let read = example::of_text(&self.opened, text, beside);
-                let (item, is_cut) = read.map_err(Error::before_running)?;
+                let beside = args
+                    .pair
+                    .as_deref()
+                    .map_or(SecondText::Own, SecondText::Given);
+                let read = example::from_text(&self.opened, text, beside);
+                let (item, is_cut) = read.map_err(Error::into_usage_error)?;
                 if is_cut {
                     output::note(format!(
                         "the text is cut short: it has more than the {} tokens that the model was trained on",
@@ -160,10 +166,10 @@ impl InspectedRun {
                 (text.clone(), item)
             }
             (None, None, Some(path)) => {
-                let item = example::of_image(&self.opened, path);
+                let item = example::from_image(&self.opened, path);
                 (
                     path.display().to_string(),
-                    item.map_err(Error::before_running)?,
+                    item.map_err(Error::into_usage_error)?,
                 )
             }
             (None, None, None) => return Ok(None),
@@ -183,7 +189,7 @@ impl InspectedRun {
                 let read = pair.target.len().saturating_sub(1);
                 [
                     names(&pair.source, tokenizers.text.as_ref()),
-                    names(&pair.target[..read], tokenizers.of_targets()),
+                    names(&pair.target[..read], tokenizers.target_tokenizer()),
                 ]
             }
             Item::Captioned(both) => [names(&both.caption, tokenizers.text.as_ref()), Vec::new()],
@@ -200,14 +206,14 @@ impl InspectedRun {
         let Layout::Grid { rows, cols, .. } = self.layout() else {
             return Vec::new();
         };
-        let before = self.opened.experiment.model.tokens_before_patches();
+        let before = self.opened.experiment.model.prefix_token_names();
         let patches = (0..rows * cols).map(|at| format!("{},{}", at / cols, at % cols));
         before.into_iter().chain(patches).collect()
     }
 }
 
 /// The only run that an aspect inspects.
-pub(super) fn one<'a>(runs: &'a [PathBuf], aspect: &str) -> Result<&'a Path> {
+pub(super) fn only_run<'a>(runs: &'a [PathBuf], aspect: &str) -> Result<&'a Path> {
     match runs {
         [one] => Ok(one),
         _ => Err(Error::usage(format!(
@@ -223,12 +229,12 @@ fn spread(len: usize, count: usize) -> impl Iterator<Item = u64> {
 }
 
 /// The error that the validation split is empty.
-pub(super) fn none() -> Error {
+pub(super) fn empty_split() -> Error {
     Error::usage("the validation split has no example")
 }
 
 /// Reduces a packed text to a single document: the longest one.
-fn whole(item: Item) -> Item {
+fn longest_document(item: Item) -> Item {
     let Item::Text(mut text) = item else {
         return item;
     };
@@ -254,7 +260,7 @@ fn name(id: i32, tokenizer: Option<&Tokenizer>) -> String {
 }
 
 /// A token as shown in figures and tables: a word's beginning as `_`, line breaks written out.
-pub(super) fn shown(token: &str) -> String {
+pub(super) fn printable(token: &str) -> String {
     let shown = token.replace(['Ġ', '▁'], "_").replace(['Ċ', '\n'], "\\n");
     match shown.trim().is_empty() {
         true => "_".into(),
@@ -263,6 +269,6 @@ pub(super) fn shown(token: &str) -> String {
 }
 
 /// Tokens as shown in figures.
-pub(super) fn all_shown(tokens: &[String]) -> Vec<String> {
-    tokens.iter().map(|token| shown(token)).collect()
+pub(super) fn printable_tokens(tokens: &[String]) -> Vec<String> {
+    tokens.iter().map(|token| printable(token)).collect()
 }

@@ -15,14 +15,14 @@ const COMPONENTS: usize = 28;
 /// Number of filters drawn unchanged.
 const FILTERS: usize = 64;
 /// Pictures per row.
-const ACROSS: usize = 7;
-const FILTERS_ACROSS: usize = 16;
+const PICTURES_PER_ROW: usize = 7;
+const FILTERS_PER_ROW: usize = 16;
 /// Width of a picture in pixels of the figure.
 const SIDE: f64 = 64.0;
 
 /// Inspects the filters of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
-    args.refuse("filters", super::ALL_OF_EXAMPLES)?;
+    args.refuse("filters", super::EXAMPLE_FLAGS)?;
     let run = InspectedRun::open(args, runs, "filters")?;
     let opened = &run.opened;
     let [channels, _, _] = opened.shape.image.unwrap_or_default();
@@ -87,7 +87,7 @@ fn of_components(components: &Components, filters: &Filters) -> Result<Figure> {
         ),
         rows: Vec::new(),
         columns: Vec::new(),
-        pictures: rows(&tiles, ACROSS),
+        pictures: rows(&tiles, PICTURES_PER_ROW),
         ticks: None,
         range: None,
         side: SIDE,
@@ -103,7 +103,7 @@ fn of_filters(filters: &Filters) -> Result<Figure> {
         title: format!("the first {} of {} filters", tiles.len(), filters.count()),
         rows: Vec::new(),
         columns: Vec::new(),
-        pictures: rows(&tiles, FILTERS_ACROSS),
+        pictures: rows(&tiles, FILTERS_PER_ROW),
         ticks: None,
         range: None,
         side: SIDE / 2.0,

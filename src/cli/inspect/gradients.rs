@@ -1,10 +1,12 @@
 //! `inspect RUN gradients`: the gradient norm of each block.
 
-use super::examples::{InspectedRun, one};
+use super::examples::{InspectedRun, only_run};
 use super::{InspectArgs, out, output, write};
 use crate::error::{Error, Result};
 use crate::experiment::open;
-use crate::inspect::gradients::{OfParameter, OfPart, by_part, of_parameters};
+use crate::inspect::gradients::{
+    ParameterGradient, PartGradient, parameter_gradients, part_gradients,
+};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::lines::{Line, Plot, plot};
 use crate::report::render::table::table;
@@ -24,7 +26,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         "--image",
     ];
     args.refuse("gradients", &flags)?;
-    let folder = one(runs, "gradients")?;
+    let folder = only_run(runs, "gradients")?;
     let out = out(args, runs)?;
     let run = InspectedRun {
         folder: folder.to_path_buf(),
@@ -43,8 +45,8 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         ));
     }
     let examples = batches.len();
-    let (loss, all) = of_parameters(&run.opened.model, batches);
-    let parts = by_part(&all);
+    let (loss, all) = parameter_gradients(&run.opened.model, batches);
+    let parts = part_gradients(&all);
     let files = write(&out, &[figure(&parts)?])?;
     match args.json {
         true => {
@@ -56,7 +58,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
 }
 
 /// Groups the norms of blocks by stack, in order of the blocks.
-fn stacks(parts: &[OfPart]) -> Vec<(String, Vec<(f64, f64)>)> {
+fn stacks(parts: &[PartGradient]) -> Vec<(String, Vec<(f64, f64)>)> {
     let mut stacks: Vec<(String, Vec<(f64, f64)>)> = Vec::new();
     for part in parts {
         let Some((stack, number)) = part.part.rsplit_once('.') else {
@@ -74,7 +76,7 @@ fn stacks(parts: &[OfPart]) -> Vec<(String, Vec<(f64, f64)>)> {
     stacks
 }
 
-fn figure(parts: &[OfPart]) -> Result<Figure> {
+fn figure(parts: &[PartGradient]) -> Result<Figure> {
     let line = |(name, points)| Line { name, points };
     plot(&Plot {
         name: "gradients".into(),
@@ -89,11 +91,11 @@ fn json(
     run: &InspectedRun,
     examples: usize,
     loss: f64,
-    parts: &[OfPart],
-    all: &[OfParameter],
+    parts: &[PartGradient],
+    all: &[ParameterGradient],
     files: &[String],
 ) -> Value {
-    let part = |part: &OfPart| {
+    let part = |part: &PartGradient| {
         json!({
             "part": part.part,
             "parameters": part.count,
@@ -101,7 +103,7 @@ fn json(
             "weight_norm": part.weight_norm,
         })
     };
-    let parameter = |one: &OfParameter| {
+    let parameter = |one: &ParameterGradient| {
         json!({
             "parameter": one.path,
             "part": one.part,
@@ -121,7 +123,7 @@ fn json(
     })
 }
 
-fn show(examples: usize, loss: f64, parts: &[OfPart], files: &[String]) -> Result<()> {
+fn show(examples: usize, loss: f64, parts: &[PartGradient], files: &[String]) -> Result<()> {
     let titles = [
         "part",
         "parameters",

@@ -5,8 +5,8 @@ use super::{InspectArgs, attention, out, output, write};
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::experiment::encode;
-use crate::inspect::heads::{Head, Heads};
-use crate::inspect::weights::{Layout, weights};
+use crate::inspect::heads::{HeadStatistics, HeadSums};
+use crate::inspect::weights::{Layout, attention_weights};
 use crate::nn::record::AttentionKey;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::grid::{HeatMap, heat_map};
@@ -28,10 +28,10 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &InspectedRun) -> R
     let out = out(args, runs)?;
     let (network, layout) = (run.network()?, run.layout());
     let examples = run.examples(args.examples())?;
-    let mut heads = Heads::new(layout);
+    let mut heads = HeadSums::new(layout);
     for example in &examples {
         require_few(run, &example.item)?;
-        heads.add(&weights(network, &example.item));
+        heads.add(&attention_weights(network, &example.item));
     }
     let heads = heads.finished();
     if heads.is_empty() {
@@ -67,7 +67,7 @@ pub(super) fn require_few(run: &InspectedRun, example: &Item) -> Result<()> {
 /// Returns an error for a model without attention weights.
 pub(super) fn require_weights(run: &InspectedRun) -> Result<()> {
     let model = &run.opened.experiment.model;
-    match model.without_weights() {
+    match model.no_weights_reason() {
         None => Ok(()),
         Some(why) => Err(Error::usage(format!(
             "{} has no weights of attention to look at: the model (kind = \"{}\") {why}",
@@ -79,7 +79,7 @@ pub(super) fn require_weights(run: &InspectedRun) -> Result<()> {
 
 /// Name of the attention's place: `encoder`, `decoder`, `cross`, or empty for a single network.
 pub(super) fn place(at: &AttentionKey) -> String {
-    match at.crossed {
+    match at.is_cross {
         true => "cross".into(),
         false => at.network.clone(),
     }
@@ -95,16 +95,17 @@ pub(super) fn file(aspect: &str, place: &str) -> String {
 
 fn unit(layout: Layout) -> &'static str {
     match layout {
-        Layout::Line => "tokens",
+        Layout::Sequence => "tokens",
         Layout::Grid { .. } => "pixels",
     }
 }
 
 /// A figure for each network: weights by distance for text, mean distances for images, entropies otherwise.
-fn figures(heads: &[Head], layout: Layout) -> Result<Vec<Figure>> {
+fn figures(heads: &[HeadStatistics], layout: Layout) -> Result<Vec<Figure>> {
     let places: BTreeSet<String> = heads.iter().map(|head| place(&head.at)).collect();
     let of_place = |place_of: &String| {
-        let heads: Vec<&Head> = heads.iter().filter(|h| place(&h.at) == *place_of).collect();
+        let heads: Vec<&HeadStatistics> =
+            heads.iter().filter(|h| place(&h.at) == *place_of).collect();
         let name = file("attention", place_of);
         match heads.iter().any(|head| !head.by_distance.is_empty()) {
             true => by_distance(name, &heads),
@@ -114,7 +115,7 @@ fn figures(heads: &[Head], layout: Layout) -> Result<Vec<Figure>> {
     places.iter().map(of_place).collect()
 }
 
-fn by_distance(name: String, heads: &[&Head]) -> Result<Figure> {
+fn by_distance(name: String, heads: &[&HeadStatistics]) -> Result<Figure> {
     let longest = heads.iter().map(|h| h.by_distance.len()).max().unwrap_or(1);
     let columns = 0..longest.min(DISTANCES);
     heat_map(HeatMap {
@@ -143,7 +144,7 @@ fn by_distance(name: String, heads: &[&Head]) -> Result<Figure> {
     })
 }
 
-fn by_layer(name: String, heads: &[&Head], layout: Layout) -> Result<Figure> {
+fn by_layer(name: String, heads: &[&HeadStatistics], layout: Layout) -> Result<Figure> {
     let layers: BTreeSet<usize> = heads.iter().map(|h| h.at.layer).collect();
     let most = heads.iter().map(|h| h.head + 1).max().unwrap_or(1);
     let placed = heads.iter().any(|head| head.distance.is_some());
@@ -180,10 +181,10 @@ fn json(
     run: &InspectedRun,
     examples: usize,
     layout: Layout,
-    heads: &[Head],
+    heads: &[HeadStatistics],
     files: &[String],
 ) -> Value {
-    let of_head = |head: &Head| {
+    let of_head = |head: &HeadStatistics| {
         json!({
             "network": place(&head.at),
             "layer": head.at.layer,
@@ -205,7 +206,7 @@ fn json(
     })
 }
 
-fn show(heads: &[Head], layout: Layout, files: &[String]) -> Result<()> {
+fn show(heads: &[HeadStatistics], layout: Layout, files: &[String]) -> Result<()> {
     let distance = format!("mean distance ({})", unit(layout));
     let titles = [
         "layer.head",

@@ -1,12 +1,12 @@
 //! `inspect RUN attention` for one example: the weights of each head as a picture.
 
-use super::examples::{Example, InspectedRun, all_shown};
+use super::examples::{Example, InspectedRun, printable_tokens};
 use super::heads::{file, place, require_few, require_weights};
 use super::pictures::{Overlay, matrix};
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
-use crate::inspect::weights::{Layout, Weights, weights};
+use crate::inspect::weights::{Layout, Weights, attention_weights};
 use crate::nn::record::AttentionKey;
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
@@ -31,7 +31,7 @@ pub(super) fn run(
     require_weights(run)?;
     require_few(run, &one.item)?;
     let out = out(args, runs)?;
-    let mut all = weights(run.network()?, &one.item);
+    let mut all = attention_weights(run.network()?, &one.item);
     let layers: BTreeSet<usize> = all.keys().map(|at| at.layer).collect();
     if let Some(layer) = args.layer {
         all.retain(|at, _| at.layer == layer);
@@ -86,7 +86,7 @@ impl Drawing<'_> {
             Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => None,
         };
         let picture = |weights: &Weights, head: usize| match &overlay {
-            Some(overlay) => overlay.on(&read_of(weights, head, layout)),
+            Some(overlay) => overlay.on(&patch_attention(weights, head, layout)),
             None => matrix(weights, head),
         };
         let of_layer = |weights: &Weights| -> Vec<Picture> {
@@ -113,7 +113,7 @@ impl Drawing<'_> {
             let few = |[down, across]: &[Vec<String>; 2]| down.len().max(across.len()) <= NAMED;
             if let Some(names) = named.filter(|names| overlay.is_none() && few(names)) {
                 side = side.max(12.0 * names[1].len() as f64);
-                ticks = Some(names.map(|names| all_shown(&names)));
+                ticks = Some(names.map(|names| printable_tokens(&names)));
             }
         }
         panels(&Panels {
@@ -135,7 +135,7 @@ impl Drawing<'_> {
         };
         let what = match (self.run.layout(), &self.one.item) {
             (Layout::Grid { .. }, _) => "attention on the patches of the image",
-            (_, Item::Pair(_)) | (Layout::Line, _) => "attention, a row for each query",
+            (_, Item::Pair(_)) | (Layout::Sequence, _) => "attention, a row for each query",
         };
         format!("{what}{whose}, for each head")
     }
@@ -146,7 +146,7 @@ impl Drawing<'_> {
         let both: Vec<String> = [source.clone(), target.clone()].concat();
         let sides = [source.clone(), target.clone(), both];
         let of = |count: usize| sides.iter().find(|names| names.len() == count).cloned();
-        match at.crossed {
+        match at.is_cross {
             true => Some([target.clone(), source.clone()])
                 .filter(|[q, k]| q.len() == weights.queries && k.len() == weights.keys),
             false if at.network == "decoder" => {
@@ -191,9 +191,9 @@ pub(super) fn numbers(row: &[f32]) -> Vec<Value> {
 
 /// How much a head attends to each patch: from the class token, from the query that pools the patches, or on average from all
 /// patches.
-fn read_of(weights: &Weights, head: usize, layout: Layout) -> Vec<f64> {
+fn patch_attention(weights: &Weights, head: usize, layout: Layout) -> Vec<f64> {
     let first = match layout {
-        Layout::Line => 0,
+        Layout::Sequence => 0,
         Layout::Grid { rows, cols, .. } => weights.keys.saturating_sub(rows * cols),
     };
     let (before, readers) = match (layout.has_class_token(), weights.is_square()) {

@@ -15,13 +15,13 @@ mod text;
 use super::output;
 use crate::device::DeviceName;
 use crate::error::{Error, Result, suggestion};
-use crate::experiment::saved::Which;
+use crate::experiment::run_contents::CheckpointChoice;
 use crate::files;
 use crate::report::render::figure::{self, Figure};
-use crate::train::{links, run_dir};
+use crate::train::{run_dir, symlinks};
 use clap::Args;
 use std::path::{Path, PathBuf};
-use text::Inspected;
+use text::InspectedTextRun;
 
 /// What can be inspected.
 const ASPECTS: [&str; 6] = [
@@ -33,7 +33,7 @@ const ASPECTS: [&str; 6] = [
     "gradients",
 ];
 /// Flags that select the inputs and what is drawn of them.
-const ALL_OF_EXAMPLES: &[&str] = &[
+const EXAMPLE_FLAGS: &[&str] = &[
     "--context",
     "--examples",
     "--step",
@@ -130,9 +130,9 @@ pub struct InspectArgs {
     layer: Option<usize>,
     /// The checkpoint to use: best, latest, a step, or average:N for the mean of the newest N.
     #[arg(long, value_name = "WHICH", default_value = "best")]
-    checkpoint: Which,
+    checkpoint: CheckpointChoice,
     /// Where to compute; the run's device when absent.
-    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::of_flag)]
+    #[arg(long, value_name = "DEVICE", value_parser = DeviceName::parse_flag)]
     device: Option<String>,
     /// Print one JSON object.
     #[arg(long)]
@@ -202,7 +202,7 @@ fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
         (None, [one]) => {
             let out = one.join("inspect");
             // A folder from elsewhere could contain links that lead outside of it.
-            links::refuse_all(&out)?;
+            symlinks::refuse_symlinks_in(&out)?;
             out
         }
         (None, _) => {
@@ -211,7 +211,7 @@ fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
             ));
         }
     };
-    output::folder(out)
+    output::output_folder(out)
 }
 
 /// Writes figures as SVG and PNG; returns the paths of the files.

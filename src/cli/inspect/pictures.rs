@@ -29,10 +29,10 @@ impl Overlay {
     pub fn of(image: &ImageItem, shape: &Shape, layout: Layout) -> Self {
         let grid = match layout {
             Layout::Grid { rows, cols, .. } => [rows, cols],
-            Layout::Line => [1, 1],
+            Layout::Sequence => [1, 1],
         };
         Self {
-            image: seen(image, shape),
+            image: denormalized(image, shape),
             grid,
         }
     }
@@ -65,9 +65,9 @@ impl Overlay {
 }
 
 /// Undoes the normalisation of an image's pixels.
-fn seen(image: &ImageItem, shape: &Shape) -> Picture {
+fn denormalized(image: &ImageItem, shape: &Shape) -> Picture {
     let area = image.shape[1] * image.shape[2];
-    drawn(image.shape, |channel, at| {
+    to_picture(image.shape, |channel, at| {
         let mean = shape.mean.get(channel).copied().unwrap_or(0.0);
         let std = shape.std.get(channel).copied().unwrap_or(1.0);
         f64::from(image.pixels[channel * area + at] * std + mean)
@@ -80,14 +80,17 @@ pub(super) fn tile(values: &[f64], shape: [usize; 3]) -> Picture {
     let least = values.iter().copied().fold(f64::INFINITY, f64::min);
     let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
     let range = (most - least).max(f64::MIN_POSITIVE);
-    drawn(shape, |channel, at| {
+    to_picture(shape, |channel, at| {
         (values[channel * area + at] - least) / range
     })
 }
 
 /// Converts values from 0 to 1, by channel and pixel, to a picture: three channels are red, green and blue, otherwise the first
 /// one is grey.
-fn drawn([channels, height, width]: [usize; 3], value: impl Fn(usize, usize) -> f64) -> Picture {
+fn to_picture(
+    [channels, height, width]: [usize; 3],
+    value: impl Fn(usize, usize) -> f64,
+) -> Picture {
     let planes = if channels == 3 { [0, 1, 2] } else { [0; 3] };
     let byte =
         |channel: usize, at: usize| (value(channel, at) * 255.0).round().clamp(0.0, 255.0) as u8;

@@ -1,13 +1,13 @@
 //! `inspect RUN positions`: the similarity of position embeddings, and the biases that are added to attention scores by
 //! distance.
 
-use super::examples::{Example, InspectedRun, none};
+use super::examples::{Example, InspectedRun, empty_split};
 use super::heads::file;
 use super::{InspectArgs, out, output, write};
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::inspect::context::buckets;
-use crate::inspect::positions::{BiasOfHead, Similarity, biases, placed};
+use crate::inspect::positions::{HeadBias, Similarity, biases, position_records};
 use crate::inspect::weights::Layout;
 use crate::nn::record::PositionRecord;
 use crate::report::render::figure::Figure;
@@ -38,24 +38,24 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         &["--context", "--examples", "--step", "--layer"],
     )?;
     let run = InspectedRun::open(args, runs, "positions")?;
-    let one = match run.given(args)? {
+    let one = match run.flag_example(args)? {
         Some(one) => one.item,
         None => longest(&run)?,
     };
     let out = out(args, runs)?;
-    let all = placed(run.network()?, &one);
+    let all = position_records(run.network()?, &one);
     let tables: Vec<Table> = all
         .iter()
         .flat_map(|(n, placed)| tables(n, placed))
         .collect();
-    let biased: Vec<(&String, i64, Vec<BiasOfHead>)> = all
+    let biased: Vec<(&String, i64, Vec<HeadBias>)> = all
         .iter()
         .map(|(network, placed)| (network, biases(placed)))
         .filter(|(_, (_, heads))| !heads.is_empty())
         .map(|(network, (first, heads))| (network, first, heads))
         .collect();
     if tables.is_empty() && biased.is_empty() {
-        return Err(nothing(&run));
+        return Err(no_positions(&run));
     }
     let layout = run.layout();
     let mut figures = tables
@@ -71,21 +71,24 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     }
     for table in &tables {
         let positions = table.similarity.positions;
-        output::line(format!("{}: {positions} vectors", called(table)))?;
+        output::line(format!("{}: {positions} vectors", table_name(table)))?;
     }
     for (network, _, heads) in &biased {
         let count = heads.len();
-        output::line(format!("{}biases of {count} heads", spaced(network)))?;
+        output::line(format!(
+            "{}biases of {count} heads",
+            network_prefix(network)
+        ))?;
     }
     files.iter().try_for_each(output::line)
 }
 
 /// The error that there is nothing to inspect, with the reason.
-fn nothing(run: &InspectedRun) -> Error {
+fn no_positions(run: &InspectedRun) -> Error {
     let folder = run.folder.display();
     let model = &run.opened.experiment.model;
     let Some(transformer) = model.transformer() else {
-        let why = match model.parts().is_none() && model.facts().attends() {
+        let why = match model.parts().is_none() && model.facts().has_attention() {
             true => {
                 ": each block of its stages adds numbers to scores by distance in a window, which are not drawn"
             }
@@ -108,7 +111,7 @@ fn longest(run: &InspectedRun) -> Result<Item> {
         Item::Image(_) | Item::Captioned(_) | Item::Spoken(_) => 1,
     };
     let all = run.examples(super::EXAMPLES)?.into_iter();
-    let longest = all.max_by_key(length).ok_or_else(none)?;
+    let longest = all.max_by_key(length).ok_or_else(empty_split)?;
     Ok(longest.item)
 }
 
@@ -119,22 +122,25 @@ fn tables(network: &str, placed: &PositionRecord) -> Vec<Table> {
         similarity: Similarity::of(vectors),
     };
     let first = placed.vectors.iter().map(|vectors| of(None, vectors));
-    let layers = placed.of_layers.iter();
+    let layers = placed.layer_vectors.iter();
     let layers = layers.map(|(layer, vectors)| of(Some(*layer), vectors));
     first.chain(layers).collect()
 }
 
-fn spaced(network: &str) -> String {
+fn network_prefix(network: &str) -> String {
     match network {
         "" => String::new(),
         network => format!("{network} "),
     }
 }
 
-fn called(table: &Table) -> String {
+fn table_name(table: &Table) -> String {
     match table.layer {
-        None => format!("{}positions", spaced(&table.network)),
-        Some(layer) => format!("{}positions of layer {layer}", spaced(&table.network)),
+        None => format!("{}positions", network_prefix(&table.network)),
+        Some(layer) => format!(
+            "{}positions of layer {layer}",
+            network_prefix(&table.network)
+        ),
     }
 }
 
@@ -147,14 +153,14 @@ fn of_table(table: &Table, layout: Layout) -> Result<Figure> {
         Some(layer) => format!("{name}_{layer}"),
     };
     let (pictures, side, title) = match layout {
-        Layout::Line => (
+        Layout::Sequence => (
             vec![vec![Picture::of_values(
                 &similarity.cosines,
                 similarity.positions,
                 COSINES,
             )]],
             SIDE,
-            format!("cosine similarity of the {}", called(table)),
+            format!("cosine similarity of the {}", table_name(table)),
         ),
         Layout::Grid { rows, cols, .. } => {
             // Register tokens have no position vectors; other tokens before the patches have them.
@@ -194,9 +200,9 @@ fn spans(first: i64, count: usize) -> Vec<RangeInclusive<i64>> {
     before.chain([0..=0]).chain(behind).collect()
 }
 
-fn of_biases(network: &str, first: i64, heads: &[BiasOfHead]) -> Result<Figure> {
+fn of_biases(network: &str, first: i64, heads: &[HeadBias]) -> Result<Figure> {
     let spans = spans(first, heads.first().map_or(0, |head| head.biases.len()));
-    let mean = |head: &BiasOfHead, span: &RangeInclusive<i64>| {
+    let mean = |head: &HeadBias, span: &RangeInclusive<i64>| {
         let inside = span.clone().filter_map(|distance| {
             let at = usize::try_from(distance - first).ok()?;
             head.biases.get(at).copied()
@@ -229,7 +235,7 @@ fn of_biases(network: &str, first: i64, heads: &[BiasOfHead]) -> Result<Figure> 
 fn json(
     run: &InspectedRun,
     tables: &[Table],
-    biased: &[(&String, i64, Vec<BiasOfHead>)],
+    biased: &[(&String, i64, Vec<HeadBias>)],
     files: &[String],
 ) -> Value {
     let table = |table: &Table| {
@@ -240,7 +246,7 @@ fn json(
             "cosines": rows.collect::<Vec<_>>(),
         })
     };
-    let head = |network: &str, first: i64, head: &BiasOfHead| {
+    let head = |network: &str, first: i64, head: &HeadBias| {
         json!({
             "network": network,
             "layer": head.layer,

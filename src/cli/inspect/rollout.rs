@@ -1,6 +1,6 @@
 //! `inspect RUN rollout`: how much of each part of the input reaches the output through all attention layers.
 
-use super::examples::{Example, InspectedRun, all_shown, shown};
+use super::examples::{Example, InspectedRun, printable, printable_tokens};
 use super::heads::{file, require_few, require_weights};
 use super::maps::NAMED;
 use super::pictures::Overlay;
@@ -8,7 +8,7 @@ use super::{InspectArgs, out, output, write};
 use crate::data::batch::{ImageItem, Item};
 use crate::error::{Error, Result};
 use crate::inspect::rollout::{Rollout, rollouts};
-use crate::inspect::weights::{Layout, weights};
+use crate::inspect::weights::{Layout, attention_weights};
 use crate::report::render::figure::Figure;
 use crate::report::render::figure::panels::{Panels, Picture, panels};
 use crate::report::render::table::table;
@@ -26,14 +26,14 @@ const SIDE: f64 = 112.0;
 const MOST_IMAGES: usize = 64;
 
 /// The rollouts of an example, by network.
-type Found = BTreeMap<String, Rollout>;
+type RolloutsByNetwork = BTreeMap<String, Rollout>;
 
 /// Inspects the attention rollout of a run.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     args.refuse("rollout", &["--context", "--step", "--layer"])?;
     let run = InspectedRun::open(args, runs, "rollout")?;
     require_weights(&run)?;
-    let given = run.given(args)?;
+    let given = run.flag_example(args)?;
     if given.is_some() {
         args.refuse("the rollout of one example", &["--examples"])?;
     }
@@ -52,32 +52,32 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
         Some(one) => vec![one],
         None => run.examples(if images { count } else { 1 })?,
     };
-    let found = examples.iter().map(|one| found(&run, one));
-    let found = found.collect::<Result<Vec<Found>>>()?;
+    let found = examples.iter().map(|one| compute_rollouts(&run, one));
+    let found = found.collect::<Result<Vec<RolloutsByNetwork>>>()?;
     let figures = match run.layout() {
         Layout::Grid { .. } => vec![of_images(&run, &examples, &found)?],
-        Layout::Line => of_text(&run, &examples[0], &found[0])?,
+        Layout::Sequence => of_text(&run, &examples[0], &found[0])?,
     };
     let files = write(&out, &figures)?;
     if args.json {
         return output::line(json(&run, &examples, &found, &files).to_string());
     }
-    if run.layout() == Layout::Line {
+    if run.layout() == Layout::Sequence {
         show(&run, &examples[0], &found[0])?;
     }
     files.iter().try_for_each(output::line)
 }
 
 /// Computes the rollout of each network that has one; returns an error if there is none.
-fn found(run: &InspectedRun, one: &Example) -> Result<Found> {
+fn compute_rollouts(run: &InspectedRun, one: &Example) -> Result<RolloutsByNetwork> {
     require_few(run, &one.item)?;
-    let weights = weights(run.network()?, &one.item);
-    let mut found = Found::new();
+    let weights = attention_weights(run.network()?, &one.item);
+    let mut found = RolloutsByNetwork::new();
     let mut faults = Vec::new();
     for (network, rollout) in rollouts(&weights) {
         let kept = weights
             .keys()
-            .filter(|at| !at.crossed && at.network == network);
+            .filter(|at| !at.is_cross && at.network == network);
         let kept: Vec<usize> = kept.map(|at| at.layer).collect();
         let mixing = run.mixing_layers(&network);
         let unseen = mixing.into_iter().find(|layer| !kept.contains(layer));
@@ -122,18 +122,18 @@ impl ReadAt {
     /// position).
     fn of(run: &InspectedRun, network: &str) -> Self {
         let networks = run.opened.model.networks();
-        let classifier = networks.text_classifier.map(TextClassification::stands);
-        let regression = networks.text_regression.map(Regression::stands);
-        let reward = networks.reward.map(|model| model.scorer().stands());
-        let several = networks.multi_label.map(MultiLabel::stands);
-        let embedder = networks.embedder.map(TextEmbedding::stands);
+        let classifier = networks.text_classifier.map(TextClassification::pooling);
+        let regression = networks.text_regression.map(Regression::pooling);
+        let reward = networks.reward.map(|model| model.scorer().pooling());
+        let several = networks.multi_label.map(MultiLabel::pooling);
+        let embedder = networks.embedder.map(TextEmbedding::pooling);
         match (run.layout(), network) {
             (layout @ Layout::Grid { .. }, _) => match layout.has_class_token() {
                 true => Self::First,
                 false => Self::Mean,
             },
-            (Layout::Line, "encoder") => Self::Mean,
-            (Layout::Line, "decoder") => Self::Last,
+            (Layout::Sequence, "encoder") => Self::Mean,
+            (Layout::Sequence, "decoder") => Self::Last,
             _ if networks.language_model.is_some() || networks.text_to_text.is_some() => Self::Last,
             _ => match classifier
                 .or(several)
@@ -159,8 +159,11 @@ impl ReadAt {
 }
 
 /// The shares of each input position in what is read of a network; for images, of each patch.
-fn read(run: &InspectedRun, network: &str, rollout: &Rollout) -> Vec<f64> {
-    let (last, first) = (rollout.positions.saturating_sub(1), run.layout().first());
+fn read_shares(run: &InspectedRun, network: &str, rollout: &Rollout) -> Vec<f64> {
+    let (last, first) = (
+        rollout.positions.saturating_sub(1),
+        run.layout().leading_tokens(),
+    );
     let shares = match ReadAt::of(run, network) {
         ReadAt::First => rollout.row(0).to_vec(),
         ReadAt::Last => rollout.row(last).to_vec(),
@@ -171,8 +174,12 @@ fn read(run: &InspectedRun, network: &str, rollout: &Rollout) -> Vec<f64> {
 }
 
 /// A row for each image: the image, and the shares of its patches.
-fn of_images(run: &InspectedRun, examples: &[Example], found: &[Found]) -> Result<Figure> {
-    let picture = |(one, found): (&Example, &Found)| -> Vec<Picture> {
+fn of_images(
+    run: &InspectedRun,
+    examples: &[Example],
+    found: &[RolloutsByNetwork],
+) -> Result<Figure> {
+    let picture = |(one, found): (&Example, &RolloutsByNetwork)| -> Vec<Picture> {
         let image = match &one.item {
             Item::Image(image) => image.clone(),
             Item::Text(_) | Item::Pair(_) | Item::Captioned(_) | Item::Spoken(_) => {
@@ -180,7 +187,7 @@ fn of_images(run: &InspectedRun, examples: &[Example], found: &[Found]) -> Resul
             }
         };
         let overlay = Overlay::of(&image, &run.opened.shape, run.layout());
-        let shares = found.iter().map(|(name, one)| read(run, name, one));
+        let shares = found.iter().map(|(name, one)| read_shares(run, name, one));
         let on = shares.map(|shares| overlay.on(&shares));
         [overlay.image()].into_iter().chain(on).collect()
     };
@@ -206,7 +213,7 @@ fn short(name: &str) -> String {
 }
 
 /// A matrix for each network, with the names of tokens if there is room.
-fn of_text(run: &InspectedRun, one: &Example, found: &Found) -> Result<Vec<Figure>> {
+fn of_text(run: &InspectedRun, one: &Example, found: &RolloutsByNetwork) -> Result<Vec<Figure>> {
     let figure = |(network, rollout): (&String, &Rollout)| {
         let names = names(run, one, network, rollout);
         let few = rollout.positions <= NAMED;
@@ -222,7 +229,7 @@ fn of_text(run: &InspectedRun, one: &Example, found: &Found) -> Result<Vec<Figur
                 rollout.positions,
                 (0.0, most),
             )]],
-            ticks: few.then(|| [all_shown(&names), all_shown(&names)]),
+            ticks: few.then(|| [printable_tokens(&names), printable_tokens(&names)]),
             range: Some((0.0, most)),
             side: (12.0 * rollout.positions as f64).clamp(240.0, 768.0),
         })
@@ -244,15 +251,20 @@ fn names(run: &InspectedRun, one: &Example, network: &str, rollout: &Rollout) ->
     fitting.unwrap_or_else(|| (0..rollout.positions).map(|n| n.to_string()).collect())
 }
 
-fn json(run: &InspectedRun, examples: &[Example], found: &[Found], files: &[String]) -> Value {
-    let of_example = |(one, found): (&Example, &Found)| {
+fn json(
+    run: &InspectedRun,
+    examples: &[Example],
+    found: &[RolloutsByNetwork],
+    files: &[String],
+) -> Value {
+    let of_example = |(one, found): (&Example, &RolloutsByNetwork)| {
         let networks = found.iter().map(|(network, rollout)| {
             let mut of_network = json!({
                 "network": network,
-                "read": read(run, network, rollout),
+                "read": read_shares(run, network, rollout),
                 "read_at": ReadAt::of(run, network).name(),
             });
-            if run.layout() == Layout::Line {
+            if run.layout() == Layout::Sequence {
                 of_network["tokens"] = names(run, one, network, rollout).into();
                 let rows = (0..rollout.positions).map(|row| rollout.row(row).to_vec());
                 of_network["rollout"] = rows.collect::<Vec<_>>().into();
@@ -271,7 +283,7 @@ fn json(run: &InspectedRun, examples: &[Example], found: &[Found], files: &[Stri
 }
 
 /// Prints the shares of tokens in what is read of each network.
-fn show(run: &InspectedRun, one: &Example, found: &Found) -> Result<()> {
+fn show(run: &InspectedRun, one: &Example, found: &RolloutsByNetwork) -> Result<()> {
     output::line(format!("example: {}", one.name))?;
     for (network, rollout) in found {
         let where_read = match ReadAt::of(run, network) {
@@ -280,12 +292,12 @@ fn show(run: &InspectedRun, one: &Example, found: &Found) -> Result<()> {
             ReadAt::Mean => "in the mean",
         };
         let mut rows = vec![["position", "token", where_read].map(String::from).to_vec()];
-        let shares = read(run, network, rollout);
+        let shares = read_shares(run, network, rollout);
         let each = names(run, one, network, rollout).into_iter().zip(shares);
         rows.extend(each.enumerate().map(|(at, (name, share))| {
             vec![
                 at.to_string(),
-                shown(&name),
+                printable(&name),
                 format!("{:.2} %", 100.0 * share),
             ]
         }));

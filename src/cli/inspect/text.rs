@@ -4,8 +4,8 @@ use super::{InspectArgs, output};
 use crate::data::{Split, View};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::experiment::data_files::{self, OtherData};
-use crate::experiment::open::{self, Lengths, Opened};
+use crate::experiment::data_files::{self, ChangedFiles};
+use crate::experiment::open::{self, Lengths, OpenedRun};
 use crate::inspect::reader::windows;
 use crate::inspect::{Reader, Window};
 use std::path::{Path, PathBuf};
@@ -15,29 +15,29 @@ use std::path::{Path, PathBuf};
 const SEGMENTS: usize = 4;
 
 /// A run and the length of its windows.
-pub(super) struct Inspected {
+pub(super) struct InspectedTextRun {
     pub folder: PathBuf,
-    pub opened: Opened,
+    pub opened: OpenedRun,
     /// Length of its windows in tokens.
     pub length: usize,
 }
 
-impl Inspected {
+impl InspectedTextRun {
     /// Opens the run of a language model on text.
     pub fn open(args: &InspectArgs, folder: &Path) -> Result<Self> {
         let device = args.device.as_deref();
-        let carries = open::stored(folder)?.train.carry_state;
+        let carries = open::stored_experiment(folder)?.train.carry_state;
         let asked = args.context.map(|n| n as usize);
         let lengths = Lengths {
             context: asked.filter(|_| !carries),
             ..Lengths::default()
         };
-        let opened = open::open_at(folder, args.checkpoint, device, lengths)?;
+        let opened = open::open_with_lengths(folder, args.checkpoint, device, lengths)?;
         let segment = opened.shape.context;
         let filling = opened
             .experiment
             .model
-            .remembered()
+            .evaluation_memory()
             .div_ceil(segment.max(1));
         let segments = if carries {
             SEGMENTS.max(filling + 1)
@@ -45,7 +45,7 @@ impl Inspected {
             1
         };
         let length = asked.unwrap_or(segments * segment);
-        if !continues(&opened.experiment) {
+        if !has_text_windows(&opened.experiment) {
             let (task, data) = (opened.experiment.task.kind(), opened.experiment.data.kind());
             return Err(Error::usage(format!(
                 "{} is a run of {task} on data of kind {data}; inspect looks at language models on text for their \
@@ -67,7 +67,7 @@ impl Inspected {
         Ok(Reader {
             network: network.ok_or_else(|| Error::usage("the run continues no text"))?,
             segment: self.opened.shape.context,
-            carries: train.carry_state,
+            carries_state: train.carry_state,
             rows: train.eval_batch_size(),
         })
     }
@@ -81,10 +81,11 @@ impl Inspected {
                 "the model reads the neighbours of a text's chunks ([model.retrieval]), and windows that begin anywhere have none",
             ));
         }
-        let data = data_files::assembled(folder, opened, OtherData::REFUSED, notice, |data| {
-            let windows = data.in_every_window(length);
-            windows.ok_or_else(|| Error::usage("the data of the run is no text"))
-        })?;
+        let data =
+            data_files::read_run_data(folder, opened, ChangedFiles::REFUSED, notice, |data| {
+                let windows = data.with_unit_stride(length);
+                windows.ok_or_else(|| Error::usage("the data of the run is no text"))
+            })?;
         windows(data.source(Split::Valid)?.as_ref(), args.examples())
     }
 
@@ -95,7 +96,7 @@ impl Inspected {
 }
 
 /// Whether a run continues a text that can be cut into windows of any length.
-pub(super) fn continues(experiment: &Experiment) -> bool {
-    let text = experiment.data.in_every_window(1).is_some();
+pub(super) fn has_text_windows(experiment: &Experiment) -> bool {
+    let text = experiment.data.with_unit_stride(1).is_some();
     text && experiment.task.view() == View::Plain
 }

@@ -34,7 +34,7 @@ fn at(all: &[Section], place: &str, path: &str) -> Vec<(String, Section)> {
 
 /// The places of a table, the shortest first.
 fn places(section: &Section) -> impl Iterator<Item = &String> {
-    std::iter::once(&section.path).chain(&section.also)
+    std::iter::once(&section.path).chain(&section.other_paths)
 }
 
 /// The marks that a path lacks at its end to be a place of a table: none, `[]` or `.NAME`. `None` if it is not such a place.
@@ -65,7 +65,7 @@ fn shorter(all: &[Section], path: &str) -> Option<String> {
     // The longest matching beginning is the most specific one.
     path.rmatch_indices('.').find_map(|(dot, _)| {
         let (front, behind) = path.split_at(dot);
-        let is_other = |section: &&Section| section.also.iter().any(|one| is_at(one, front));
+        let is_other = |section: &&Section| section.other_paths.iter().any(|one| is_at(one, front));
         let section = all.iter().find(is_other)?;
         Some(format!("{}{behind}", section.path))
     })

@@ -12,12 +12,12 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 
 /// A curve: its split, colour and points.
-type Drawn = (&'static str, Color, Vec<(f64, f64)>);
+type PlottedLine = (&'static str, Color, Vec<(f64, f64)>);
 
 /// A chart with a curve for each split.
 pub struct Curve {
     name: String,
-    lines: Vec<Drawn>,
+    lines: Vec<PlottedLine>,
 }
 
 /// Training and validation loss; the training loss, which fluctuates from step to step, is smoothed.

@@ -42,7 +42,7 @@ pub fn draw(frame: &mut Frame, state: &State, now: f64, memory_mb: Option<f64>) 
     let newest = newest.map(|text| Line::styled(plain(text), Color::LightRed));
     frame.render_widget(Paragraph::new(newest.collect::<Vec<_>>()), warned);
     frame.render_widget(help(), keys);
-    if state.asks {
+    if state.asks_to_end {
         question(frame, state);
     }
 }
@@ -94,7 +94,7 @@ fn position(state: &State) -> Line<'static> {
         spans.push(Span::raw(format!("   epoch {epoch:.2}")));
     }
     spans.push(Span::raw("   "));
-    spans.push(match state.left_s() {
+    spans.push(match state.remaining_s() {
         Some(left) => strong(format!("{} left", duration(left))),
         None => faint("time left not known yet"),
     });

@@ -8,16 +8,16 @@ mod state;
 #[cfg(test)]
 pub mod tests;
 
-use super::lines::{Lines, Pace};
+use super::line_printer::{LineInterval, LinePrinter};
 use super::output;
 use crate::experiment::run::Follower;
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::train::job::{Report, RunSummary};
 use crate::train::machine::resident_mb;
-use crate::train::view::{Step, View};
+use crate::train::view::{StepNumbers, View};
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use screen::Screen;
-pub use screen::is_there;
+pub use screen::is_available;
 use state::State;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -29,16 +29,16 @@ use std::time::{Duration, Instant};
 const FRAME: Duration = Duration::from_millis(200);
 
 /// State of the view, shared by the run's threads and the view's thread.
-pub struct Shared {
+pub struct SharedView {
     state: Mutex<State>,
     began: Instant,
     /// Whether the view is on the screen; otherwise lines are printed.
     open: AtomicBool,
     /// Whether the run has ended.
-    over: AtomicBool,
+    has_ended: AtomicBool,
 }
 
-impl Shared {
+impl SharedView {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -51,21 +51,21 @@ impl Shared {
 
 /// Follows a run in the terminal: shows the view while it is open, prints lines otherwise.
 pub struct Live {
-    lines: Lines,
-    view: Option<(Arc<Shared>, JoinHandle<()>)>,
+    lines: LinePrinter,
+    view: Option<(Arc<SharedView>, JoinHandle<()>)>,
 }
 
 impl Live {
     /// Creates a view that opens before the first step; lines are printed at the given pace.
-    pub fn new(pace: Pace) -> Self {
+    pub fn new(pace: LineInterval) -> Self {
         Self {
-            lines: Lines::new(pace),
+            lines: LinePrinter::new(pace),
             view: None,
         }
     }
 
     /// Changes the view's state; returns whether a line is to be printed now, instead of being kept for later.
-    fn told(&self, change: impl FnOnce(&mut State, f64)) -> bool {
+    fn update(&self, change: impl FnOnce(&mut State, f64)) -> bool {
         let Some((shared, _)) = &self.view else {
             return true;
         };
@@ -87,33 +87,33 @@ impl Follower for Live {
     }
 
     fn report(&mut self, report: &Report) {
-        if self.told(|state, _| state.report(report)) {
+        if self.update(|state, _| state.report(report)) {
             self.lines.report(report);
         }
     }
 
     fn sample(&mut self, step: u64, text: &str) {
-        if self.told(|state, _| state.sampled(step, text)) {
+        if self.update(|state, _| state.sampled(step, text)) {
             self.lines.sample(step, text);
         }
     }
 
     fn saved(&mut self, step: u64) {
-        self.told(|state, now| state.saved = Some((step, now)));
+        self.update(|state, now| state.saved = Some((step, now)));
     }
 
     fn skipped(&mut self, step: u64, reason: &str) {
-        if self.told(|state, _| state.skipped(step, reason)) {
+        if self.update(|state, _| state.skipped(step, reason)) {
             self.lines.skipped(step, reason);
         }
     }
 
     fn view(&mut self, outline: &RunSummary) -> Box<dyn View> {
-        let shared = Arc::new(Shared {
+        let shared = Arc::new(SharedView {
             state: Mutex::new(State::new(outline.clone())),
             began: Instant::now(),
             open: AtomicBool::new(false),
-            over: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         });
         let own = Arc::clone(&shared);
         let thread = std::thread::Builder::new()
@@ -127,16 +127,16 @@ impl Follower for Live {
     }
 }
 
-impl View for Arc<Shared> {
+impl View for Arc<SharedView> {
     fn round(&mut self, round: u64) {
-        self.change(|state, now| state.rounds(round, now));
+        self.change(|state, now| state.end_round(round, now));
     }
 
     fn steps_begin(&mut self) {
         self.change(|state, now| state.steps_begin(now));
     }
 
-    fn stepped(&mut self, done: u64, step: Step) {
+    fn stepped(&mut self, done: u64, step: StepNumbers) {
         self.change(|state, now| state.stepped(done, step, now));
     }
 
@@ -152,23 +152,23 @@ impl View for Arc<Shared> {
 impl Drop for Live {
     fn drop(&mut self) {
         if let Some((shared, thread)) = self.view.take() {
-            shared.over.store(true, Ordering::SeqCst);
+            shared.has_ended.store(true, Ordering::SeqCst);
             let _ = thread.join();
         }
     }
 }
 
 /// Why the view leaves the screen.
-enum Left {
+enum LeaveReason {
     /// The run has ended or is to end, or lines are wanted instead.
-    ForGood,
+    Closed,
     /// The process is suspended, and the shell has the terminal.
     Suspended,
 }
 
 /// Shows the view until the run is over, or the user closes it.
-fn show(shared: &Shared) {
-    let Ok(stop) = Stop::on_signals() else {
+fn show(shared: &SharedView) {
+    let Ok(stop) = StopFlag::on_signals() else {
         return;
     };
     loop {
@@ -177,12 +177,12 @@ fn show(shared: &Shared) {
         };
         shared.open.store(true, Ordering::SeqCst);
         let left = follow(shared, screen, &stop);
-        if !matches!(left, Ok(Left::Suspended)) {
+        if !matches!(left, Ok(LeaveReason::Suspended)) {
             return;
         }
         screen::suspend();
         while !screen::in_foreground() {
-            if shared.over.load(Ordering::SeqCst) || stop.is_raised() {
+            if shared.has_ended.load(Ordering::SeqCst) || stop.is_raised() {
                 return;
             }
             std::thread::sleep(FRAME);
@@ -191,10 +191,10 @@ fn show(shared: &Shared) {
 }
 
 /// Draws and reads keys while the screen is open; on leaving, prints all events as lines in the terminal.
-fn follow(shared: &Shared, mut screen: Screen, stop: &Stop) -> io::Result<Left> {
+fn follow(shared: &SharedView, mut screen: Screen, stop: &StopFlag) -> io::Result<LeaveReason> {
     let left = loop {
-        if shared.over.load(Ordering::SeqCst) || stop.is_raised() {
-            break Ok(Left::ForGood);
+        if shared.has_ended.load(Ordering::SeqCst) || stop.is_raised() {
+            break Ok(LeaveReason::Closed);
         }
         let drawn = screen.draw(|frame| {
             let now = shared.began.elapsed().as_secs_f64();
@@ -219,7 +219,7 @@ fn follow(shared: &Shared, mut screen: Screen, stop: &Stop) -> io::Result<Left> 
 }
 
 /// Waits for a key and handles it; returns why the screen is left, if it is.
-fn key(shared: &Shared, wait: Duration) -> io::Result<Option<Left>> {
+fn key(shared: &SharedView, wait: Duration) -> io::Result<Option<LeaveReason>> {
     if !event::poll(wait)? {
         return Ok(None);
     }
@@ -227,27 +227,27 @@ fn key(shared: &Shared, wait: Duration) -> io::Result<Option<Left>> {
         return Ok(None);
     };
     Ok(match key.kind {
-        KeyEventKind::Press => obey(&mut shared.state(), key),
+        KeyEventKind::Press => handle_key(&mut shared.state(), key),
         KeyEventKind::Repeat | KeyEventKind::Release => None,
     })
 }
 
-fn obey(state: &mut State, key: KeyEvent) -> Option<Left> {
+fn handle_key(state: &mut State, key: KeyEvent) -> Option<LeaveReason> {
     let control = key.modifiers.contains(KeyModifiers::CONTROL);
-    match (key.code, control, state.asks) {
+    match (key.code, control, state.asks_to_end) {
         (KeyCode::Char('c'), true, _) | (KeyCode::Char('s'), false, true) => {
             // Same signal as Ctrl-C outside of the view; the next one ends the process at once.
             let _ = signal_hook::low_level::raise(signal_hook::consts::SIGINT);
             None
         }
-        (KeyCode::Char('z'), true, _) => Some(Left::Suspended),
+        (KeyCode::Char('z'), true, _) => Some(LeaveReason::Suspended),
         (KeyCode::Char('q'), false, false) => {
-            state.asks = true;
+            state.asks_to_end = true;
             None
         }
-        (KeyCode::Char('p'), false, _) => Some(Left::ForGood),
+        (KeyCode::Char('p'), false, _) => Some(LeaveReason::Closed),
         (KeyCode::Esc | KeyCode::Char('q' | 'n'), false, true) => {
-            state.asks = false;
+            state.asks_to_end = false;
             None
         }
         _ => None,

@@ -12,7 +12,7 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether the alternate screen is shown.
-static SHOWN: AtomicBool = AtomicBool::new(false);
+static IS_SHOWN: AtomicBool = AtomicBool::new(false);
 
 /// The alternate screen; dropping it restores the main screen.
 pub struct Screen(Terminal<CrosstermBackend<Stdout>>);
@@ -32,7 +32,7 @@ impl Screen {
             }));
         });
         enable_raw_mode()?;
-        SHOWN.store(true, Ordering::SeqCst);
+        IS_SHOWN.store(true, Ordering::SeqCst);
         let opened = execute!(stdout(), EnterAlternateScreen, Clear(ClearType::All))
             .and_then(|()| Terminal::new(CrosstermBackend::new(stdout())));
         match opened {
@@ -61,14 +61,14 @@ impl Drop for Screen {
 
 /// Shows the main screen again. If the terminal is gone, there is nothing to do.
 fn leave() {
-    if SHOWN.swap(false, Ordering::SeqCst) {
+    if IS_SHOWN.swap(false, Ordering::SeqCst) {
         let _ = disable_raw_mode();
         let _ = execute!(stdout(), LeaveAlternateScreen, Show);
     }
 }
 
 /// Whether a terminal that can show the view is attached, and this process may use it.
-pub fn is_there() -> bool {
+pub fn is_available() -> bool {
     let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
     stdout().is_terminal() && io::stdin().is_terminal() && !dumb && in_foreground()
 }

@@ -10,7 +10,7 @@ pub struct Series {
     /// Number of values that each point averages.
     each: usize,
     /// Sums of steps and values of the unfinished point, and the number of its values.
-    making: (f64, f64, usize),
+    partial_point: (f64, f64, usize),
 }
 
 impl Series {
@@ -20,12 +20,12 @@ impl Series {
             return;
         }
         let each = self.each.max(1);
-        let (steps, sum, count) = self.making;
-        self.making = (steps + step as f64, sum + value, count + 1);
-        if self.making.2 < each {
+        let (steps, sum, count) = self.partial_point;
+        self.partial_point = (steps + step as f64, sum + value, count + 1);
+        if self.partial_point.2 < each {
             return;
         }
-        let (steps, sum, count) = std::mem::take(&mut self.making);
+        let (steps, sum, count) = std::mem::take(&mut self.partial_point);
         self.points.push((steps / count as f64, sum / count as f64));
         if self.points.len() > MOST {
             self.each = each * 2;

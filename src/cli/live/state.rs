@@ -1,12 +1,12 @@
 //! The state of the live view, independent of a terminal: receives events, with times in seconds since the view began.
 
 use super::series::Series;
-use crate::cli::lines::{self, Pace};
+use crate::cli::line_printer::{self, LineInterval};
 use crate::report::read::rate::Rate;
 use crate::report::render::terminal::plain;
 use crate::train::job::{Report, RunSummary};
 use crate::train::metrics::higher_is_better;
-use crate::train::view::Step;
+use crate::train::view::StepNumbers;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub struct State {
     /// Current phase.
     pub phase: Phase,
     /// Values of the last step.
-    pub last: Step,
+    pub last: StepNumbers,
     /// Training loss by step.
     pub loss: Series,
     /// Gradient norm by step.
@@ -56,7 +56,7 @@ pub struct State {
     /// Warnings, the newest last.
     pub warnings: Vec<String>,
     /// Whether the user is being asked whether to end the run.
-    pub asks: bool,
+    pub asks_to_end: bool,
     steps: Rate,
     /// Time at which the last step or evaluation ended.
     mark: f64,
@@ -65,7 +65,7 @@ pub struct State {
     /// Start of the current evaluation, and duration of the last one.
     evaluation: (f64, Option<f64>),
     history: Vec<(bool, String)>,
-    pace: Pace,
+    pace: LineInterval,
 }
 
 impl State {
@@ -75,7 +75,7 @@ impl State {
             step: outline.step,
             epoch: None,
             phase: Phase::Training,
-            last: Step::default(),
+            last: StepNumbers::default(),
             loss: Series::default(),
             gradient_norm: Series::default(),
             learning_rate: Series::default(),
@@ -85,19 +85,19 @@ impl State {
             saved: None,
             sample: None,
             warnings: Vec::new(),
-            asks: false,
+            asks_to_end: false,
             steps: Rate::default(),
             mark: 0.0,
             base: outline.step / outline.round * outline.round,
             evaluation: (0.0, None),
             history: Vec::new(),
-            pace: Pace::new(Duration::from_secs(5)),
+            pace: LineInterval::new(Duration::from_secs(5)),
             outline,
         }
     }
 
     /// Records that step number `done` of the round was taken.
-    pub fn stepped(&mut self, done: u64, step: Step, now: f64) {
+    pub fn stepped(&mut self, done: u64, step: StepNumbers, now: f64) {
         let number = self.base + done;
         let (steps, seconds) = (number.saturating_sub(self.step), now - self.mark);
         self.steps.add(steps as f64, seconds);
@@ -109,7 +109,7 @@ impl State {
     }
 
     /// Records the end of a round; `ended` is the number of rounds completed.
-    pub fn rounds(&mut self, ended: u64, now: f64) {
+    pub fn end_round(&mut self, ended: u64, now: f64) {
         self.base = ended * self.outline.round;
         self.mark = now;
     }
@@ -148,8 +148,8 @@ impl State {
         if report.split == "valid" {
             self.compare(report);
         }
-        if self.pace.lets_pass(report, Instant::now()) {
-            self.keep(report.split == "train", lines::of_report(report));
+        if self.pace.allows(report, Instant::now()) {
+            self.add_history(report.split == "train", line_printer::report_line(report));
         }
     }
 
@@ -169,13 +169,13 @@ impl State {
     /// Records a generated text.
     pub fn sampled(&mut self, step: u64, text: &str) {
         self.sample = Some((step, plain(text)));
-        self.keep(false, lines::of_sample(step, text));
+        self.add_history(false, line_printer::sample_line(step, text));
     }
 
     /// Records a skipped step.
     pub fn skipped(&mut self, step: u64, reason: &str) {
-        let line = lines::of_skipped(step, reason);
-        self.keep(false, line.clone());
+        let line = line_printer::skipped_line(step, reason);
+        self.add_history(false, line.clone());
         self.warnings.push(line);
         if self.warnings.len() > MOST_WARNINGS {
             self.warnings.remove(0);
@@ -200,7 +200,7 @@ impl State {
     }
 
     /// Returns the estimated seconds left: steps at the current speed, evaluations at the duration of the last one.
-    pub fn left_s(&self) -> Option<f64> {
+    pub fn remaining_s(&self) -> Option<f64> {
         let RunSummary { steps, round, .. } = self.outline;
         let left = steps.saturating_sub(self.step) as f64 / self.steps.per_second()?;
         let evaluations = steps.div_ceil(round).saturating_sub(self.step / round);
@@ -213,7 +213,7 @@ impl State {
         taken.into_iter().map(|(_, line)| line).collect()
     }
 
-    fn keep(&mut self, of_training: bool, line: String) {
+    fn add_history(&mut self, of_training: bool, line: String) {
         self.history.push((of_training, line));
         if self
             .history

@@ -2,9 +2,9 @@
 
 use super::draw::draw;
 use super::state::State;
-use super::{Left, obey};
+use super::{LeaveReason, handle_key};
 use crate::train::job::{Report, RunSummary};
-use crate::train::view::Step;
+use crate::train::view::StepNumbers;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
@@ -24,7 +24,7 @@ pub fn report(split: &'static str, step: u64, loss: f64) -> Report {
         items_per_s: None,
         unit: "tokens",
         elapsed_s: 0.0,
-        left_s: None,
+        remaining_s: None,
         metrics: [("bits_per_byte".to_string(), loss / LN_2)].into(),
         part: None,
     }
@@ -53,7 +53,7 @@ fn after(steps: u64) -> (State, f64) {
         now += 0.1;
         let loss = 1.5 + 4.0 * (-(step as f64) / 120.0).exp();
         let learning_rate = 3e-4 * (step as f64 / 100.0).min(1.0);
-        let values = Step {
+        let values = StepNumbers {
             loss: loss + 0.1 * (step as f64).sin(),
             gradient_norm: 0.5 + 2.0 / (step as f64).sqrt(),
             learning_rate,
@@ -73,7 +73,7 @@ fn after(steps: u64) -> (State, f64) {
                 "ROMEO: what light through yonder window\u{1b}[2J breaks",
             );
             state.saved = Some((step, now));
-            state.rounds(step / 100, now);
+            state.end_round(step / 100, now);
             state.steps_begin(now);
         }
     }
@@ -116,7 +116,7 @@ fn a_picture_with_a_warning_an_evaluation_and_the_question() {
     state.skipped(461, "the loss is NaN");
     state.evaluation_begins(40, now);
     state.evaluated(12);
-    state.asks = true;
+    state.asks_to_end = true;
     compare("asks_80x24.txt", &picture(&state, now + 1.0, 80, 24));
 }
 
@@ -127,7 +127,7 @@ fn the_first_picture_promises_nothing_and_any_size_is_drawn() {
     assert!(first.contains("step 0 of 1,000"), "{first}");
     assert!(first.contains("time left not known yet"), "{first}");
     let (mut state, now) = after(250);
-    state.asks = true;
+    state.asks_to_end = true;
     for (width, height) in [(1, 1), (10, 3), (33, 9), (79, 12), (300, 100)] {
         picture(&state, now, width, height);
     }
@@ -136,10 +136,10 @@ fn the_first_picture_promises_nothing_and_any_size_is_drawn() {
 #[test]
 fn the_time_left_is_there_after_one_step_and_counts_evaluations() {
     let (state, _) = after(1);
-    assert!((state.left_s().unwrap() - 99.9).abs() < 1e-6);
+    assert!((state.remaining_s().unwrap() - 99.9).abs() < 1e-6);
     // 563 steps at ten per second, and six evaluations of two seconds.
     let (state, _) = after(437);
-    let left = state.left_s().unwrap();
+    let left = state.remaining_s().unwrap();
     assert!((left - 68.3).abs() < 0.5, "{left}");
 }
 
@@ -150,13 +150,13 @@ fn a_resumed_run_begins_in_the_middle_of_a_round() {
         ..outline()
     });
     state.steps_begin(0.0);
-    state.stepped(51, Step::default(), 0.5);
+    state.stepped(51, StepNumbers::default(), 0.5);
     assert_eq!(state.step, 251);
-    assert!((state.left_s().unwrap() - 374.5).abs() < 1e-6);
-    state.stepped(52, Step::default(), 1.0);
-    state.rounds(3, 9.0);
+    assert!((state.remaining_s().unwrap() - 374.5).abs() < 1e-6);
+    state.stepped(52, StepNumbers::default(), 1.0);
+    state.end_round(3, 9.0);
     state.steps_begin(9.0);
-    state.stepped(1, Step::default(), 9.5);
+    state.stepped(1, StepNumbers::default(), 9.5);
     assert_eq!(state.step, 301);
 }
 
@@ -191,16 +191,17 @@ fn lines_that_stay_are_few_of_training_and_all_of_evaluations() {
 #[test]
 fn keys_ask_before_they_end_a_run() {
     let mut state = State::new(outline());
-    let press = |state: &mut State, code| obey(state, KeyEvent::new(code, KeyModifiers::NONE));
+    let press =
+        |state: &mut State, code| handle_key(state, KeyEvent::new(code, KeyModifiers::NONE));
     // `s` ends nothing before the question is open.
-    assert!(press(&mut state, KeyCode::Char('s')).is_none() && !state.asks);
-    assert!(press(&mut state, KeyCode::Char('q')).is_none() && state.asks);
-    assert!(press(&mut state, KeyCode::Esc).is_none() && !state.asks);
+    assert!(press(&mut state, KeyCode::Char('s')).is_none() && !state.asks_to_end);
+    assert!(press(&mut state, KeyCode::Char('q')).is_none() && state.asks_to_end);
+    assert!(press(&mut state, KeyCode::Esc).is_none() && !state.asks_to_end);
     let left = press(&mut state, KeyCode::Char('p'));
-    assert!(matches!(left, Some(Left::ForGood)));
-    let suspended = obey(
+    assert!(matches!(left, Some(LeaveReason::Closed)));
+    let suspended = handle_key(
         &mut state,
         KeyEvent::new(KeyCode::Char('z'), KeyModifiers::CONTROL),
     );
-    assert!(matches!(suspended, Some(Left::Suspended)));
+    assert!(matches!(suspended, Some(LeaveReason::Suspended)));
 }

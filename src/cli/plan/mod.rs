@@ -4,12 +4,12 @@ mod ranks;
 
 use super::flags::Keys;
 use super::output;
-use super::sweep::base;
+use super::sweep::base_note;
 use crate::data::Shape;
 use crate::device;
 use crate::error::{Error, Result};
-use crate::experiment::{self, Experiment, assemble, cost, epochs, export, saved};
-use crate::plan::ranks::OnRanks;
+use crate::experiment::{self, Experiment, assemble, cost, epochs, export, run_contents};
+use crate::plan::ranks::DistributedCost;
 use crate::plan::{ModelCost, PlanRequest, plan};
 use crate::report::render::terminal::{duration, number};
 use crate::train::machine;
@@ -42,7 +42,7 @@ pub struct PlanArgs {
 struct Probe {
     step_ms: f64,
     steps: u64,
-    cut: bool,
+    hit_time_limit: bool,
 }
 
 /// Runs `formwork plan`.
@@ -53,7 +53,7 @@ pub fn run(args: PlanArgs) -> Result<()> {
     let planned = match (&args.preset, &args.file) {
         (Some(name), _) => {
             args.ranks.require_power()?;
-            Planned {
+            PlanResult {
                 cost: of_preset(name)?,
                 together: 0,
                 probe: None,
@@ -85,7 +85,7 @@ fn of_preset(name: &str) -> Result<ModelCost> {
 }
 
 /// Results for a model.
-struct Planned {
+struct PlanResult {
     cost: ModelCost,
     /// Bytes of optimizer moments that a single rank must keep as a whole.
     together: u64,
@@ -95,7 +95,7 @@ struct Planned {
 }
 
 /// The family that a model can be exported as, or the first reason why there is none.
-fn exported(
+fn export_family(
     experiment: &Experiment,
     shape: &Shape,
     run: Option<&Path>,
@@ -104,58 +104,58 @@ fn exported(
 }
 
 /// The cost of training a run's model further, based on the data shape that it was built for.
-fn of_run(folder: &Path, args: &PlanArgs) -> Result<Planned> {
+fn of_run(folder: &Path, args: &PlanArgs) -> Result<PlanResult> {
     let loaded = experiment::load(&folder.join(run_dir::RESOLVED), &args.keys.sets())?;
     experiment::check::check_without_files(&loaded)?;
     args.ranks.require(&loaded.experiment)?;
-    let shape = saved::shape(folder)?;
+    let shape = run_contents::shape(folder)?;
     let cost = cost::plan(&loaded.experiment, &loaded.places(), &shape)?;
-    Ok(Planned {
-        together: kept_together(&cost, &loaded.experiment),
+    Ok(PlanResult {
+        together: unsharded_moments(&cost, &loaded.experiment),
         cost,
         probe: None,
-        export: Some(exported(&loaded.experiment, &shape, Some(folder))),
+        export: Some(export_family(&loaded.experiment, &shape, Some(folder))),
     })
 }
 
-fn kept_together(plan: &ModelCost, experiment: &Experiment) -> u64 {
+fn unsharded_moments(plan: &ModelCost, experiment: &Experiment) -> u64 {
     let optimizer = &experiment.optimizer;
     plan.largest
-        .kept_together(optimizer.moments(), optimizer.together())
+        .whole_update_bytes(optimizer.moments(), optimizer.updated_whole())
 }
 
-fn of_file(file: &Path, args: &PlanArgs) -> Result<Planned> {
+fn of_file(file: &Path, args: &PlanArgs) -> Result<PlanResult> {
     let loaded = experiment::load(file, &args.keys.sets())?;
     experiment::check(&loaded)?;
-    base::tell(&loaded);
+    base_note::note_base(&loaded);
     let experiment = &loaded.experiment;
     args.ranks.require(experiment)?;
     let places = loaded.places();
-    let data = assemble::data_to_train_on(&loaded)?;
+    let data = assemble::training_data(&loaded)?;
     let cost = cost::plan(experiment, &places, &data.shape)
-        .map_err(|error| experiment::located(&loaded, error))?;
-    let mut planned = Planned {
-        together: kept_together(&cost, experiment),
+        .map_err(|error| experiment::locate_error(&loaded, error))?;
+    let mut planned = PlanResult {
+        together: unsharded_moments(&cost, experiment),
         cost,
         probe: None,
-        export: Some(exported(experiment, &data.shape, None)),
+        export: Some(export_family(experiment, &data.shape, None)),
     };
     // Memory in bytes that the system can still provide; unlimited if it does not report that.
-    let available = machine::bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
+    let available = machine::read_proc_bytes("/proc/meminfo", "MemAvailable").unwrap_or(u64::MAX);
     if args.no_probe || args.ranks.has_step_time() || planned.cost.memory() > available {
         return Ok(planned);
     }
     let time = cost::step_ms(experiment, &places, &data)
-        .map_err(|error| experiment::located(&loaded, error))?;
+        .map_err(|error| experiment::locate_error(&loaded, error))?;
     planned.probe = Some(Probe {
         step_ms: time.ms,
-        cut: time.cut,
+        hit_time_limit: time.hit_time_limit,
         steps: epochs::steps(experiment, &data).unwrap_or(experiment.train.steps),
     });
     Ok(planned)
 }
 
-fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
+fn json(planned: &PlanResult, rows: &[DistributedCost]) -> serde_json::Value {
     let plan = &planned.cost;
     let mut object = serde_json::json!({
         "params": plan.params,
@@ -175,7 +175,7 @@ fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
     if let Some(probe) = &planned.probe {
         object["probe"] = serde_json::json!({
             "step_ms": probe.step_ms,
-            "cut": probe.cut,
+            "cut": probe.hit_time_limit,
             "steps": probe.steps,
             "seconds": probe.step_ms / 1e3 * probe.steps as f64,
         });
@@ -186,7 +186,7 @@ fn json(planned: &Planned, rows: &[OnRanks]) -> serde_json::Value {
     object
 }
 
-fn show(planned: &Planned) -> Result<()> {
+fn show(planned: &PlanResult) -> Result<()> {
     let plan = &planned.cost;
     match plan.active == plan.params {
         true => output::line(format!("{} parameters", plan.params))?,
@@ -240,7 +240,7 @@ fn show(planned: &Planned) -> Result<()> {
             duration(probe.step_ms / 1e3 * probe.steps as f64),
             probe.steps
         ))?;
-        if probe.cut {
+        if probe.hit_time_limit {
             output::line(format!(
                 "  the probe was ended after {}, before it had timed all of its steps",
                 duration(cost::PROBE_LIMIT.as_secs_f64())

@@ -5,7 +5,7 @@ use crate::cli::output;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::Experiment;
 use crate::plan::ModelCost;
-use crate::plan::ranks::{Link, OnRanks, on_ranks};
+use crate::plan::ranks::{DistributedCost, Link, distributed_cost};
 use crate::train::ranks;
 use clap::Args;
 
@@ -45,7 +45,7 @@ impl RanksArgs {
     /// # Errors
     /// If the number is not a power of two.
     pub fn require_power(&self) -> Result<()> {
-        self.refused(ranks::power_fault)
+        self.refused(ranks::power_of_two_fault)
     }
 
     fn refused(&self, fault: impl Fn(usize) -> Option<String>) -> Result<()> {
@@ -58,7 +58,12 @@ impl RanksArgs {
 
     /// Returns a row for every power of two up to the requested number of ranks; none if none is requested. `together` is the
     /// size in bytes of the optimizer moments that a single rank must keep as a whole.
-    pub fn rows(&self, cost: &ModelCost, together: u64, measured_ms: Option<f64>) -> Vec<OnRanks> {
+    pub fn rows(
+        &self,
+        cost: &ModelCost,
+        together: u64,
+        measured_ms: Option<f64>,
+    ) -> Vec<DistributedCost> {
         let link = self.bandwidth.map(|bytes_per_s| Link {
             bytes_per_s,
             latency_s: self.latency.unwrap_or(0.0),
@@ -67,7 +72,9 @@ impl RanksArgs {
         let powers = (0..usize::BITS).map(|power| 1 << power);
         powers
             .take_while(|ranks| *ranks <= last)
-            .map(|ranks| on_ranks(cost, together, ranks, link, self.step_ms.or(measured_ms)))
+            .map(|ranks| {
+                distributed_cost(cost, together, ranks, link, self.step_ms.or(measured_ms))
+            })
             .collect()
     }
 }
@@ -76,7 +83,7 @@ impl RanksArgs {
 ///
 /// # Errors
 /// If standard output cannot be written to.
-pub fn show(rows: &[OnRanks]) -> Result<()> {
+pub fn show(rows: &[DistributedCost]) -> Result<()> {
     let Some(first) = rows.first() else {
         return Ok(());
     };

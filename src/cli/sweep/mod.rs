@@ -1,7 +1,7 @@
 //! `formwork sweep`: runs an ablation, from its file to its table.
 
-pub(in crate::cli) mod base;
-mod shown;
+pub(in crate::cli) mod base_note;
+mod messages;
 
 use super::flags::Keys;
 use super::output;
@@ -9,16 +9,16 @@ use crate::ablation::folders::ExistingSweep;
 use crate::ablation::ledger::{Ledger, cells};
 use crate::ablation::matching::WIDTH;
 use crate::ablation::planner;
-use crate::ablation::prepared::{Prepared, Sweep};
+use crate::ablation::prepared::{PreparedArm, Sweep};
 use crate::ablation::runner::{self, Event, Options};
-use crate::ablation::slurm::{self, Array};
+use crate::ablation::slurm::{self, JobArray};
 use crate::ablation::{base_name, clearing, folders, sources, unchanged};
 use crate::error::{Error, Result, shell_word};
-use crate::experiment::Loaded;
+use crate::experiment::LoadedExperiment;
 use crate::experiment::ablation::Matched;
 use crate::experiment::run::default_folder;
 use crate::report::read::sweep::{EndState, SweepFolder};
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use clap::Args;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -78,11 +78,11 @@ pub fn run(args: SweepArgs) -> Result<()> {
         return Err(Error::usage("--lease must be between 1 and 86400 seconds"));
     }
     let lease = Duration::from_secs_f64(args.lease);
-    let (folder, asked) = asked(&args)?;
+    let (folder, asked) = requested_sweep(&args)?;
     let sweeps = asked.iter().map(|(sweep, _)| sweep);
     sweeps.flat_map(|sweep| &sweep.notes).for_each(output::note);
     let arms = asked.iter().flat_map(|(sweep, _)| &sweep.arms);
-    for replaced in arms.flat_map(Prepared::replaced) {
+    for replaced in arms.flat_map(PreparedArm::replaced_notes) {
         output::note(replaced);
     }
     if args.slurm.is_some() {
@@ -90,7 +90,7 @@ pub fn run(args: SweepArgs) -> Result<()> {
         slurm::script(&folder, &array(&args, false))?;
     }
     let (plan, files) = match &asked {
-        Some((sweep, before)) => folders::planned(sweep, before, args.retry)?,
+        Some((sweep, before)) => folders::plan_sweep(sweep, before, args.retry)?,
         None => {
             let settled = SweepFolder::read(&folder)?;
             sources::require_same_in(&settled, args.retry)?;
@@ -103,14 +103,14 @@ pub fn run(args: SweepArgs) -> Result<()> {
     };
     if args.dry_run {
         let sweep = asked.as_ref().map(|(sweep, _)| sweep);
-        shown::dry_run(&args, &planned, sweep)?;
+        messages::dry_run(&args, &planned, sweep)?;
         return sweep.map_or(Ok(()), widths);
     }
     if args.fresh {
         clearing::clear(&folder, &args.file, lease)?;
     }
     let sweep_folder = match &asked {
-        Some((_, before)) => settled(&args, planned, files, before)?,
+        Some((_, before)) => write_plan(&args, planned, files, before)?,
         // The plan of a given folder is fixed; another process may be writing a longer one.
         None => planned,
     };
@@ -121,8 +121,8 @@ pub fn run(args: SweepArgs) -> Result<()> {
     let ledger = Ledger::open(&folder, lease)?;
     reopen(&sweep_folder, &ledger, args.retry)?;
     if args.slurm.is_some() {
-        if !sources::is_any_left(&sweep_folder, false)? {
-            return shown::nothing_left(&sweep_folder);
+        if !sources::has_cells_left(&sweep_folder, false)? {
+            return messages::nothing_left(&sweep_folder);
         }
         let script = slurm::write(&folder, &array(&args, sweep_folder.plan.halving.is_some()))?;
         return output::line(slurm::submit(&script)?);
@@ -136,26 +136,26 @@ pub fn run(args: SweepArgs) -> Result<()> {
     output::note(format!(
         "{}: {}",
         folder.display(),
-        shown::summary(&sweep_folder.plan)
+        messages::summary(&sweep_folder.plan)
     ));
-    let stop = Stop::on_signals()?;
+    let stop = StopFlag::on_signals()?;
     let mut failed = false;
-    let mut follow = |event: Event| shown::follow(&sweep_folder, &event, &mut failed);
-    runner::work(&sweep_folder, ledger, options, &stop, &mut follow)?;
-    shown::finish(&sweep_folder, args.plain)
+    let mut follow = |event: Event| messages::follow(&sweep_folder, &event, &mut failed);
+    runner::train_cells(&sweep_folder, ledger, options, &stop, &mut follow)?;
+    messages::finish(&sweep_folder, args.plain)
 }
 
 /// Writes the sweep's plan; if another process has changed the folder in the meantime, plans again first.
-fn settled(
+fn write_plan(
     args: &SweepArgs,
     planned: SweepFolder,
     files: Vec<(String, String)>,
     before: &ExistingSweep,
 ) -> Result<SweepFolder> {
     let folder = planned.path.clone();
-    let _planning = folders::planning(&folder)?;
+    let _planning = folders::lock_planning(&folder)?;
     // After --fresh the folder may still hold foreign files; it is then not a sweep's folder.
-    let now = match args.fresh && !SweepFolder::is_one(&folder) {
+    let now = match args.fresh && !SweepFolder::is_sweep(&folder) {
         true => ExistingSweep::default(),
         false => ExistingSweep::read(&folder)?,
     };
@@ -164,7 +164,7 @@ fn settled(
         (planned, files)
     } else {
         let sweep = planner::prepare(&args.file, &args.keys.sets(), &now)?;
-        let (plan, files) = folders::planned(&sweep, &now, args.retry)?;
+        let (plan, files) = folders::plan_sweep(&sweep, &now, args.retry)?;
         (
             SweepFolder {
                 path: folder.clone(),
@@ -173,14 +173,14 @@ fn settled(
             files,
         )
     };
-    shown::left_out(now.plan.as_ref(), &planned);
+    messages::note_removed(now.plan.as_ref(), &planned);
     folders::write(&folder, &planned.plan, &files)
 }
 
 /// Extends the error about a folder that is not a sweep's, if the sweep has the same name, and hence folder, as a run of its
 /// base.
-fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
-    let named = folder == default_folder(&loaded.experiment.name) && !SweepFolder::is_one(folder);
+fn with_name_hint(error: Error, loaded: &LoadedExperiment, folder: &Path) -> Error {
+    let named = folder == default_folder(&loaded.experiment.name) && !SweepFolder::is_sweep(folder);
     match base_name::note(loaded).filter(|_| named) {
         Some(note) => Error::usage(format!("{error}. {note}")),
         None => error,
@@ -189,8 +189,8 @@ fn named_as_its_base(error: Error, loaded: &Loaded, folder: &Path) -> Error {
 
 /// The sweep's folder, and the sweep as its file describes it, given what the folder already holds. No sweep if the folder
 /// itself was given, or if the file describes a finished sweep whose data no longer exists.
-fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, ExistingSweep)>)> {
-    if SweepFolder::is_one(&args.file) {
+fn requested_sweep(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, ExistingSweep)>)> {
+    if SweepFolder::is_sweep(&args.file) {
         let given = [
             (!args.keys.sets().is_empty(), "--set or --unset"),
             (args.run.is_some(), "--run"),
@@ -215,10 +215,11 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, ExistingSweep)>)> 
     let named = || default_folder(&loaded.experiment.name);
     let folder = args.run.clone().unwrap_or_else(named);
     // A sweep that is to be deleted is ignored; a folder that is not a sweep's is refused, as without --fresh.
-    let before = match args.fresh && SweepFolder::is_one(&folder) {
+    let before = match args.fresh && SweepFolder::is_sweep(&folder) {
         true => ExistingSweep::default(),
-        false => ExistingSweep::read(&folder)
-            .map_err(|error| named_as_its_base(error, &loaded, &folder))?,
+        false => {
+            ExistingSweep::read(&folder).map_err(|error| with_name_hint(error, &loaded, &folder))?
+        }
     };
     let sweep = planner::prepare(&args.file, &args.keys.sets(), &before);
     if sweep.is_err() && before.plan.is_some() && is_finished(&folder, args.retry) {
@@ -242,7 +243,7 @@ fn asked(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, ExistingSweep)>)> 
 
 /// Whether a sweep has no cell left to train; with `retry`, failed cells count as left.
 fn is_finished(folder: &Path, retry: bool) -> bool {
-    let left = SweepFolder::read(folder).and_then(|sweep| sources::is_any_left(&sweep, retry));
+    let left = SweepFolder::read(folder).and_then(|sweep| sources::has_cells_left(&sweep, retry));
     left.is_ok_and(|left| !left)
 }
 
@@ -272,8 +273,8 @@ fn threads(args: &SweepArgs) -> usize {
     }
 }
 
-fn array(args: &SweepArgs, waits: bool) -> Array {
-    Array {
+fn array(args: &SweepArgs, waits: bool) -> JobArray {
+    JobArray {
         tasks: args.slurm.unwrap_or(1).into(),
         cpus: args.threads.unwrap_or(1).into(),
         lease: args.lease,
@@ -289,9 +290,9 @@ fn reopen(sweep: &SweepFolder, ledger: &Ledger, retry: bool) -> Result<()> {
         let arm = &sweep.plan.arms[arm];
         let lost = decisions
             .iter()
-            .any(|rung| rung.place(&arm.folder).is_some() && !rung.keeps(&arm.folder));
+            .any(|rung| rung.rank(&arm.folder).is_some() && !rung.promotes(&arm.folder));
         let failed = (sweep.ending(arm, seed)?).is_some_and(|e| e.state == EndState::Failed);
-        let gone = sweep.is_gone(arm, seed)?;
+        let gone = sweep.is_deleted(arm, seed)?;
         if lost || !(gone || retry && failed) {
             continue;
         }

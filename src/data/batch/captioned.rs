@@ -33,7 +33,7 @@ impl CaptionedItem {
     }
 
     /// Returns the hash of a text.
-    pub fn number(text: &str) -> u64 {
+    pub fn hash_text(text: &str) -> u64 {
         let bytes = text.bytes();
         bytes.fold(text.len() as u64, |number, byte| {
             mix(number ^ u64::from(byte))

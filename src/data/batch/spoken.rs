@@ -25,7 +25,7 @@ impl SpeechShape {
     }
 
     /// Describes the shape as bands and frames, or as samples.
-    pub fn in_words(self) -> String {
+    pub fn describe(self) -> String {
         match self.samples() {
             Some(samples) => format!("of {samples} samples"),
             None => format!("{}x{}", self.n_mels, self.n_frames),

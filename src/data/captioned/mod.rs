@@ -12,16 +12,16 @@ mod read;
 mod source;
 
 use super::captions::Captions;
-use super::described::{Described, Example, context_fault, no_marks};
+use super::described::{Described, Example, context_fault, missing_frame_error};
 use super::files::paths::Paths;
 use super::images::config::{form_faults, new_run_faults};
-use super::images::prepare::measured;
+use super::images::prepare::moments;
 use super::images::{AugmentConfig, Pictures, is_image};
 use super::labelled::column::Column;
 use super::labelled::header::Header;
 use super::labelled::tables::{Format, Quoting};
 use super::parts::{Parted, parted};
-use super::{Data, DataSet, ExampleForm, Places, Request, Shape, Split, View, split};
+use super::{Data, DataSet, ExampleForm, Request, SearchPath, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::TokenFraming;
 use schemars::JsonSchema;
@@ -142,7 +142,7 @@ impl DataSet for CaptionedImagesConfig {
         new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Captioned
     }
 
@@ -168,23 +168,26 @@ impl DataSet for CaptionedImagesConfig {
         self.keyed_paths()
     }
 
-    fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
-        self.beside(places)
+    fn referenced_files(
+        &self,
+        places: &SearchPath,
+    ) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+        self.inputs_beside_tables(places)
     }
 
     fn needs_tokenizer(&self) -> bool {
         true
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         true
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
+    fn framing(&self, view: &View) -> TokenFraming {
         match view {
             View::Plain => TokenFraming::Frame,
             View::EncodedSeparately | View::Ctc | View::Masked(_) | View::Corrupted(_) => {
-                TokenFraming::Edges
+                TokenFraming::FileLayout
             }
         }
     }
@@ -194,25 +197,25 @@ impl DataSet for CaptionedImagesConfig {
         let tokenizer = self.tokenizer(request, &examples.train)?;
         let written = *request.view == View::Plain;
         if written && tokenizer.frame().is_none() {
-            return Err(no_marks("a caption"));
+            return Err(missing_frame_error("a caption"));
         }
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "images")?;
         }
         let training = Arc::new(self.pictures(&examples.train, None, request)?);
-        if request.run.is_none() {
+        if request.run_shape.is_none() {
             self.augment.require_fit(training.shape)?;
         }
         let all: Vec<u32> = (0..training.len() as u32).collect();
-        let (mean, std) = match request.run {
+        let (mean, std) = match request.run_shape {
             Some(run) => (run.mean.clone(), run.std.clone()),
-            None => measured([&self.mean, &self.std], &training, &all)?,
+            None => moments([&self.mean, &self.std], &training, &all)?,
         };
         let shape = Shape {
             image: Some(training.shape),
             mean,
             std,
-            fit: request.run.and_then(|run| run.fit),
+            fit: request.run_shape.and_then(|run| run.fit),
             ..Shape::of_text(self.context, tokenizer.vocab_size())
         };
         let source = |split: Split| {
@@ -228,7 +231,7 @@ impl DataSet for CaptionedImagesConfig {
         let mut data = self
             .parts()
             .data(shape.clone(), tokenizer.clone(), source)?;
-        Captions::put(&mut data, request, |split| {
+        Captions::attach(&mut data, request, |split| {
             let examples = examples.get(split).iter();
             examples.map(|example| example.texts.clone()).collect()
         });

@@ -1,14 +1,14 @@
 //! Reads rows of tables as images with captions, and decodes the images.
 
 use super::CaptionedImagesConfig;
-use crate::data::described::{Described, Example, marked};
-use crate::data::files::{columnar, found};
-use crate::data::images::folder::{Content, Found, Wanted, decoded};
+use crate::data::described::{Described, Example, with_special_tokens};
+use crate::data::files::{columnar, discovery};
+use crate::data::images::folder::{Content, FoundImage, ImageRequirements, decoded};
 use crate::data::images::{Pictures, is_image};
 use crate::data::labelled::column::Column;
 use crate::data::labelled::examples;
 use crate::data::labelled::tables::{self, Format, Layout};
-use crate::data::{Origin, Places, Request, Split};
+use crate::data::{Origin, Request, SearchPath, Split};
 use crate::error::{Error, Result};
 use crate::tokenizer::SpecialTokenLayout;
 use std::collections::HashMap;
@@ -50,34 +50,34 @@ impl CaptionedImagesConfig {
         shape: Option<[usize; 3]>,
         request: &Request,
     ) -> Result<Pictures> {
-        let shape = request.run.and_then(|run| run.image).or(shape);
-        let wanted = Wanted {
+        let shape = request.run_shape.and_then(|run| run.image).or(shape);
+        let wanted = ImageRequirements {
             channels: shape.map(|[channels, ..]| channels).or(self.channels),
             size: shape
                 .map(|[_, height, width]| [height, width])
                 .or(self.size),
             classes: None,
-            fit: request.run.and_then(|run| run.fit),
+            fit: request.run_shape.and_then(|run| run.fit),
         };
-        let found = |example: &Example| Found {
+        let found = |example: &Example| FoundImage {
             class: String::new(),
             name: format!("{}: the image {}", example.place, example.file.display()),
             content: Content::File(example.file.clone()),
             origin: Origin::of_file(&example.file),
         };
-        let found: Vec<Found> = examples.iter().map(found).collect();
+        let found: Vec<FoundImage> = examples.iter().map(found).collect();
         decoded(&found, vec![0; examples.len()], wanted)
     }
 
     /// Returns the tokens of a caption as the model reads them.
-    pub(super) fn marked(
+    pub(super) fn caption_tokens(
         &self,
         ids: Vec<i32>,
         marks: Option<&SpecialTokenLayout>,
         written: bool,
     ) -> Result<Vec<i32>> {
         match marks {
-            Some(marks) if written => Ok(marked(&ids, marks, self.context)),
+            Some(marks) if written => Ok(with_special_tokens(&ids, marks, self.context)),
             _ => Ok(examples::framed(ids, None, self.context, marks)?.inputs),
         }
     }
@@ -91,8 +91,8 @@ impl Described for CaptionedImagesConfig {
         self.images.as_deref()
     }
 
-    fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
-        let mut files = found::listed(&[places.resolve(path)?])?;
+    fn tables(&self, places: &SearchPath, path: &Path) -> Result<Vec<PathBuf>> {
+        let mut files = discovery::expand(&[places.resolve(path)?])?;
         files.retain(|file| self.is_table(file));
         if files.is_empty() {
             return Err(Error::usage(format!(

@@ -5,7 +5,7 @@ use crate::data::batch::CaptionedItem;
 use crate::data::described::Example;
 use crate::data::described::source::{Inputs, source};
 use crate::data::images::Pictures;
-use crate::data::images::source::{Augmented, Plain};
+use crate::data::images::source::{Augmented, PictureSource};
 use crate::data::{Item, Request, Shape, Source, Split, View};
 use crate::error::{Error, Result};
 use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
@@ -24,7 +24,7 @@ impl CaptionedImagesConfig {
     ) -> Result<Arc<dyn Source>> {
         let seed = request.seed;
         let chosen = (0..pictures.len() as u32).collect();
-        let plain = Plain::new(pictures, chosen, split, shape);
+        let plain = PictureSource::new(pictures, chosen, split, shape);
         let images: Arc<dyn Source> = match split {
             Split::Train => Augmented::source(plain, &self.augment, seed),
             Split::Valid | Split::Test => Arc::new(plain),
@@ -32,9 +32,9 @@ impl CaptionedImagesConfig {
         let written = *request.view == View::Plain;
         let marks = match written {
             true => tokenizer.frame().map(SpecialTokenLayout::from),
-            false => tokenizer.edges(),
+            false => tokenizer.special_token_layout(),
         };
-        let marked = |ids| self.marked(ids, marks.as_ref(), written);
+        let marked = |ids| self.caption_tokens(ids, marks.as_ref(), written);
         let images = Images { images, written };
         source(images, examples, tokenizer, marked, (split, seed))
     }
@@ -52,7 +52,7 @@ impl Inputs for Images {
     type Text = u64;
 
     fn text(words: &str) -> u64 {
-        CaptionedItem::number(words)
+        CaptionedItem::hash_text(words)
     }
 
     fn item(&self, sample: u64, draw: u64, ids: &[i32], number: &u64) -> Result<Item> {

@@ -16,8 +16,8 @@ use std::time::UNIX_EPOCH;
 use serde::{Deserialize, Serialize};
 
 use crate::data::files::packed::Unpacked;
-use crate::data::files::{archive, found};
-use crate::data::{DataConfig, DataSet, Places};
+use crate::data::files::{archive, discovery};
+use crate::data::{DataConfig, DataSet, SearchPath};
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::one_table::is_usual;
@@ -46,12 +46,12 @@ pub struct Fingerprint {
     files: BTreeMap<String, u64>,
     /// Contents that the run read before it was resumed with other ones, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub earlier: Vec<Earlier>,
+    pub earlier: Vec<PreviousContent>,
 }
 
 /// A content that a run read until it was resumed with another one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Earlier {
+pub struct PreviousContent {
     /// Last step that was taken with this content.
     pub until: u64,
     /// Path at which it was found.
@@ -64,10 +64,10 @@ impl Fingerprint {
     /// Returns the fingerprint of a file that a run reads from `step` on, with the history of `was`, its
     /// fingerprint until then. Contents with which no step was taken are dropped from the history.
     #[must_use]
-    pub fn after(mut self, was: &Self, step: u64) -> Self {
+    pub fn with_history(mut self, was: &Self, step: u64) -> Self {
         self.earlier.clone_from(&was.earlier);
         if was.sha256 != self.sha256 {
-            self.earlier.push(Earlier {
+            self.earlier.push(PreviousContent {
                 until: step,
                 path: was.path.clone(),
                 sha256: was.sha256.clone(),
@@ -90,11 +90,11 @@ impl Fingerprint {
 
 /// A file of the data as it was found.
 #[derive(Clone, Debug)]
-pub struct Found {
+pub struct LocatedFile {
     /// The path in `[data]`.
     pub given: PathBuf,
     /// Where the file was found, if the path itself does not lead to it.
-    pub elsewhere: Option<PathBuf>,
+    pub found_at: Option<PathBuf>,
     /// Fingerprint of its content.
     pub print: Fingerprint,
 }
@@ -107,18 +107,18 @@ pub struct Found {
 ///
 /// # Errors
 /// If a file does not exist or cannot be read.
-pub fn of(
+pub fn fingerprints(
     data: &DataConfig,
-    places: &Places,
+    places: &SearchPath,
     before: &[Fingerprint],
     own: &DataConfig,
-) -> Result<Vec<Found>> {
-    let own = own.set().paths();
-    let paths = data.set().paths().into_iter().enumerate();
-    let mut all: Vec<Found> = paths
+) -> Result<Vec<LocatedFile>> {
+    let own = own.data_set().paths();
+    let paths = data.data_set().paths().into_iter().enumerate();
+    let mut all: Vec<LocatedFile> = paths
         .map(|(number, (key, given))| {
             let known = before.get(number).filter(|known| known.key == key);
-            let print = |path: &Path| print(data.set(), key, path, before);
+            let print = |path: &Path| path_fingerprint(data.data_set(), key, path, before);
             let led = places.resolve(given).and_then(|path| print(&path));
             let same = |print: &Fingerprint| known.is_none_or(|k| k.sha256 == print.sha256);
             if led.as_ref().is_ok_and(same) {
@@ -138,46 +138,54 @@ pub fn of(
         .collect::<Result<_>>()?;
     let place = |path: &Path| {
         let moved = all.iter().find(|found| found.given == path);
-        let elsewhere = moved.and_then(|found| found.elsewhere.clone());
+        let elsewhere = moved.and_then(|found| found.found_at.clone());
         elsewhere.unwrap_or_else(|| path.to_path_buf())
     };
-    let named = data.with_paths(place).set().named(places);
-    for (key, folder, files) in named.map_err(Error::before_running)? {
-        let mut print = folder::listed(key, folder.clone(), &files)?;
+    let named = data.with_paths(place).data_set().referenced_files(places);
+    for (key, folder, files) in named.map_err(Error::into_usage_error)? {
+        let mut print = folder::listing_fingerprint(key, folder.clone(), &files)?;
         // A relative path to the working folder itself is empty.
-        print.path = whole(Path::new(".").join(&folder));
+        print.path = absolute(Path::new(".").join(&folder));
         all.push(found(&folder, None, print));
     }
     Ok(all)
 }
 
-fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> Found {
-    Found {
+fn found(given: &Path, elsewhere: Option<PathBuf>, print: Fingerprint) -> LocatedFile {
+    LocatedFile {
         given: given.to_path_buf(),
-        elsewhere,
+        found_at: elsewhere,
         print,
     }
 }
 
 /// Returns the fingerprint of a file, a folder or an archive.
-fn print(set: &dyn DataSet, key: &str, path: &Path, before: &[Fingerprint]) -> Result<Fingerprint> {
+fn path_fingerprint(
+    set: &dyn DataSet,
+    key: &str,
+    path: &Path,
+    before: &[Fingerprint],
+) -> Result<Fingerprint> {
     let path = archive::split(path).map_or(path.to_path_buf(), |(archive, _)| archive);
-    let path = whole(path);
-    match path.is_dir() || (found::is_pattern(&path) && !path.exists()) {
-        true => folder::many(set, key, path, before),
+    let path = absolute(path);
+    match path.is_dir() || (discovery::is_pattern(&path) && !path.exists()) {
+        true => folder::fingerprint_files(set, key, path, before),
         false => file(key, path, before),
     }
 }
 
 /// Returns the absolute path, which is valid from any working folder; unchanged if the absolute path is not
 /// valid UTF-8 and so cannot be stored.
-fn whole(path: PathBuf) -> PathBuf {
+fn absolute(path: PathBuf) -> PathBuf {
     let whole = path.canonicalize().ok();
     whole.filter(|p| p.to_str().is_some()).unwrap_or(path)
 }
 
 /// Returns the first path whose key or content differs from before.
-pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a Fingerprint> {
+pub fn first_changed<'a>(
+    before: &[Fingerprint],
+    now: &'a [Fingerprint],
+) -> Option<&'a Fingerprint> {
     let differs = |(i, now): &(usize, &Fingerprint)| {
         let before = before.get(*i).map(|b| (&b.key, &b.sha256));
         before != Some((&now.key, &now.sha256))
@@ -187,7 +195,7 @@ pub fn changed<'a>(before: &[Fingerprint], now: &'a [Fingerprint]) -> Option<&'a
 }
 
 fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint> {
-    crate::files::require_ordinary(&path)?;
+    crate::files::require_regular(&path)?;
     let about = std::fs::metadata(&path).map_err(Error::io("read", &path))?;
     let since = about
         .modified()
@@ -204,7 +212,7 @@ fn file(key: &str, path: PathBuf, before: &[Fingerprint]) -> Result<Fingerprint>
         Some(known) => known.sha256.clone(),
         None => {
             let content = Unpacked::open(&path)?;
-            let (sum, _) = digest::of(content).map_err(|e| Unpacked::fault(&path, e))?;
+            let (sum, _) = digest::sha256(content).map_err(|e| Unpacked::fault(&path, e))?;
             digest::hex(&sum)
         }
     };
@@ -260,23 +268,23 @@ mod tests {
 
     #[test]
     fn a_run_keeps_the_contents_that_steps_were_taken_with() {
-        let second = print("b").after(&print("a"), 10);
+        let second = print("b").with_history(&print("a"), 10);
         assert_eq!(history(&second), [(10, "a")]);
         // The same content again from another path adds nothing.
         let mut moved = print("b");
         moved.path = "elsewhere.txt".into();
-        assert_eq!(history(&moved.after(&second, 20)), [(10, "a")]);
+        assert_eq!(history(&moved.with_history(&second, 20)), [(10, "a")]);
         // No step was taken with the second content.
-        assert_eq!(history(&print("c").after(&second, 10)), [(10, "a")]);
-        assert!(print("a").after(&second, 10).earlier.is_empty());
-        let third = print("c").after(&second, 30);
+        assert_eq!(history(&print("c").with_history(&second, 10)), [(10, "a")]);
+        assert!(print("a").with_history(&second, 10).earlier.is_empty());
+        let third = print("c").with_history(&second, 30);
         assert_eq!(history(&third), [(10, "a"), (30, "b")]);
         // Resumed from a step before the last change, and from step 0.
         assert_eq!(
-            history(&print("c").after(&third, 20)),
+            history(&print("c").with_history(&third, 20)),
             [(10, "a"), (20, "b")]
         );
-        assert_eq!(history(&print("c").after(&third, 5)), [(5, "a")]);
-        assert!(print("c").after(&third, 0).earlier.is_empty());
+        assert_eq!(history(&print("c").with_history(&third, 5)), [(5, "a")]);
+        assert!(print("c").with_history(&third, 0).earlier.is_empty());
     }
 }

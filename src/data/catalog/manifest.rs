@@ -9,7 +9,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use crate::data::files::packed;
-use crate::data::files::packed::either;
+use crate::data::files::packed::existing_variant;
 use crate::digest::hex;
 use crate::error::{Error, Result, suggestion};
 
@@ -95,7 +95,7 @@ impl FileEntry {
     ///
     /// # Errors
     /// If the checksum is wrong; the message has the one found and the one wanted.
-    pub fn verified(&self, path: &Path) -> Result<Vec<u8>> {
+    pub fn verified_bytes(&self, path: &Path) -> Result<Vec<u8>> {
         let raw = std::fs::read(path).map_err(Error::io("read", path))?;
         let sum = |bytes: &[u8]| hex(&Sha256::digest(bytes));
         let packed = raw.starts_with(&[0x1F, 0x8B]);
@@ -202,11 +202,11 @@ impl Manifest {
     }
 
     /// Returns the path of a file under one of the folders, plain or gzipped, if it exists.
-    pub fn located(&self, file: &FileEntry, roots: &[PathBuf]) -> Option<PathBuf> {
+    pub fn locate(&self, file: &FileEntry, roots: &[PathBuf]) -> Option<PathBuf> {
         let folders = roots.iter().map(|root| root.join(&self.name));
         folders
             .into_iter()
-            .find_map(|folder| either(&folder.join(&file.path)))
+            .find_map(|folder| existing_variant(&folder.join(&file.path)))
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::manifest::{FileEntry, Manifest};
-use crate::data::files::packed::either;
+use crate::data::files::packed::existing_variant;
 use crate::error::{Error, Result};
 use crate::files;
 
@@ -63,16 +63,16 @@ fn pull_file(
     report: &mut dyn FnMut(&FileEntry, Event),
 ) -> Result<FileStatus> {
     let target = folder.join(&file.path);
-    if target.is_file() && file.verified(&target).is_ok() {
+    if target.is_file() && file.verified_bytes(&target).is_ok() {
         return Ok(FileStatus::Present);
     }
     if let Some(parent) = target.parent() {
         std::fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
     }
-    let part = part_of(&target);
+    let part = partial_path(&target);
     match (from, &file.url) {
         (Some(from), _) => {
-            let Some(source) = copy_in(manifest, file, from) else {
+            let Some(source) = find_copy(manifest, file, from) else {
                 if let Some(made) = &file.made {
                     return Ok(FileStatus::NotOffered(made.clone()));
                 }
@@ -84,14 +84,14 @@ fn pull_file(
                     file.path.display()
                 )));
             };
-            let bytes = file.verified(&source)?;
+            let bytes = file.verified_bytes(&source)?;
             files::write(&target, &bytes)?;
             // Left over from an interrupted download.
             files::delete(&part)?;
         }
         (None, Some(url)) => {
             download(url, file, &part, report)?;
-            if let Err(wrong) = file.verified(&part) {
+            if let Err(wrong) = file.verified_bytes(&part) {
                 std::fs::remove_file(&part).map_err(Error::io("remove", &part))?;
                 return Err(Error::run(format!(
                     "{url}: {wrong}; the download was removed"
@@ -108,15 +108,16 @@ fn pull_file(
     Ok(FileStatus::Fetched)
 }
 
-fn part_of(target: &Path) -> PathBuf {
+fn partial_path(target: &Path) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
     name.push(".part");
     name.into()
 }
 
 /// Finds the copy of a file in a folder that is either the data set's folder or the parent of such folders.
-fn copy_in(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf> {
-    either(&from.join(&file.path)).or_else(|| either(&from.join(&manifest.name).join(&file.path)))
+fn find_copy(manifest: &Manifest, file: &FileEntry, from: &Path) -> Option<PathBuf> {
+    existing_variant(&from.join(&file.path))
+        .or_else(|| existing_variant(&from.join(&manifest.name).join(&file.path)))
 }
 
 fn download(

@@ -9,13 +9,13 @@
 use std::path::{Path, PathBuf};
 
 use super::manifest;
-use crate::data::files::{archive, found};
+use crate::data::files::{archive, discovery};
 use crate::error::{Error, Result};
 use crate::files::user_caches;
 
 /// The folders to search, and the folder for caches.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct SearchPath {
     /// Folder of the experiment, followed by those of the files that it extends.
     experiment: Vec<PathBuf>,
     roots: Vec<PathBuf>,
@@ -25,23 +25,23 @@ pub struct Places {
 }
 
 /// The folder into which `data pull` fetches data sets.
-pub const PULLED: &str = "datasets/data";
+pub const DOWNLOAD_FOLDER: &str = "datasets/data";
 
-impl Places {
+impl SearchPath {
     /// Returns the places for an experiment file in this folder, as the environment variables set them.
     pub fn new(experiment: Option<&Path>) -> Self {
         let mut roots: Vec<PathBuf> = std::env::var_os("FORMWORK_DATA")
             .map(|folders| std::env::split_paths(&folders).collect())
             .unwrap_or_default();
         roots.retain(|root| !root.as_os_str().is_empty());
-        roots.extend([PULLED.into(), "datasets".into()]);
+        roots.extend([DOWNLOAD_FOLDER.into(), "datasets".into()]);
         let cache = std::env::var_os("FORMWORK_CACHE").filter(|c| !c.is_empty());
-        let cache = cache.map_or_else(usual_cache, PathBuf::from);
-        Self::at(experiment, roots, cache)
+        let cache = cache.map_or_else(default_cache, PathBuf::from);
+        Self::with_folders(experiment, roots, cache)
     }
 
     /// Returns exactly these places.
-    pub fn at(experiment: Option<&Path>, roots: Vec<PathBuf>, cache: PathBuf) -> Self {
+    pub fn with_folders(experiment: Option<&Path>, roots: Vec<PathBuf>, cache: PathBuf) -> Self {
         Self {
             experiment: experiment.map(Path::to_path_buf).into_iter().collect(),
             roots,
@@ -52,7 +52,7 @@ impl Places {
 
     /// Returns the same places with the folders of the files that the experiment extends, after its own.
     #[must_use]
-    pub fn and_beside(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
+    pub fn with_extended_folders(mut self, folders: impl IntoIterator<Item = PathBuf>) -> Self {
         for folder in folders {
             if !self.experiment.contains(&folder) {
                 self.experiment.push(folder);
@@ -84,30 +84,30 @@ impl Places {
     /// beside the experiment; unchanged if a root holds it or if its absolute path cannot be written in a
     /// TOML file.
     pub fn anchored(&self, path: &Path) -> PathBuf {
-        self.found_near(path).unwrap_or_else(|| path.to_path_buf())
+        self.find_near(path).unwrap_or_else(|| path.to_path_buf())
     }
 
     /// Returns [`Places::anchored`] as a run in the folder `root` records it: a relative path stays relative,
     /// starting at the run's folder. A run that is moved together with its data still finds the data.
     pub fn portable(&self, path: &Path, root: &Path) -> PathBuf {
-        let Some(found) = self.found_near(path) else {
+        let Some(found) = self.find_near(path) else {
             return path.to_path_buf();
         };
         let root = root.canonicalize().ok().filter(|_| path.is_relative());
-        root.and_then(|root| leading(&root, &found))
+        root.and_then(|root| relative_path(&root, &found))
             .unwrap_or(found)
     }
 
     /// Returns the absolute path of a file that is found as given or beside the experiment.
-    fn found_near(&self, path: &Path) -> Option<PathBuf> {
-        let mut near = self.near(path);
-        near.find_map(|candidate| found::at(&candidate))
+    fn find_near(&self, path: &Path) -> Option<PathBuf> {
+        let mut near = self.candidates(path);
+        near.find_map(|candidate| discovery::find(&candidate))
             .and_then(|found| canonical(&found))
             .filter(|found| found.to_str().is_some())
     }
 
     /// Returns the path as given and beside the experiment, in the order of lookup.
-    fn near<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
+    fn candidates<'a>(&'a self, path: &'a Path) -> impl Iterator<Item = PathBuf> + 'a {
         let given = || Some(path.to_path_buf());
         let first = given().filter(|_| !self.of_run);
         let last = given().filter(|_| self.of_run);
@@ -119,7 +119,7 @@ impl Places {
     ///
     /// # Errors
     /// If it cannot be created; the message names the variable that sets another one.
-    pub fn made_cache(&self) -> Result<&Path> {
+    pub fn create_cache(&self) -> Result<&Path> {
         let cache = self.cache();
         std::fs::create_dir_all(cache).map_err(|e| {
             Error::run(format!(
@@ -137,7 +137,11 @@ impl Places {
     /// set.
     pub fn resolve(&self, path: &Path) -> Result<PathBuf> {
         let far = self.roots.iter().map(|root| root.join(path));
-        if let Some(found) = self.near(path).chain(far).find_map(|c| found::at(&c)) {
+        if let Some(found) = self
+            .candidates(path)
+            .chain(far)
+            .find_map(|c| discovery::find(&c))
+        {
             return Ok(found);
         }
         let mut message = format!("[data] no file or folder `{}`; looked in", path.display());
@@ -158,7 +162,7 @@ impl Places {
             .unwrap_or_default();
         if manifest::names().any(|name| name == first) {
             message.push_str(&format!("; fetch it with: formwork data pull {first}"));
-        } else if let Some(near) = self.like(path) {
+        } else if let Some(near) = self.similar_path(path) {
             message.push_str(&format!("; did you mean `{}`?", near.display()));
         } else if let Some(near) = crate::error::nearest(first, manifest::names()) {
             message.push_str(&format!("; did you mean the data set `{near}`?"));
@@ -167,13 +171,13 @@ impl Places {
     }
 
     /// Returns the path with its name replaced by that of an existing file or folder with a similar name.
-    fn like(&self, path: &Path) -> Option<PathBuf> {
+    fn similar_path(&self, path: &Path) -> Option<PathBuf> {
         let name = stem(path)?;
-        if found::is_pattern(path) {
+        if discovery::is_pattern(path) {
             return None;
         }
         let far = self.roots.iter().map(|root| root.join(path));
-        self.near(path).chain(far).find_map(|candidate| {
+        self.candidates(path).chain(far).find_map(|candidate| {
             let folder = candidate.parent()?;
             let folder = match folder.as_os_str().is_empty() {
                 true => Path::new("."),
@@ -202,7 +206,7 @@ fn stem(path: &Path) -> Option<&str> {
 
 /// Returns the folder for caches if the environment sets none: below the working folder's `datasets` if that
 /// exists, otherwise the user's.
-fn usual_cache() -> PathBuf {
+fn default_cache() -> PathBuf {
     match Path::new("datasets").is_dir() {
         true => "datasets/.cache".into(),
         false => user_caches().join("formwork").join("data"),
@@ -210,7 +214,7 @@ fn usual_cache() -> PathBuf {
 }
 
 /// Returns the relative path from a folder to a file, both absolute; `None` between different disks.
-fn leading(folder: &Path, file: &Path) -> Option<PathBuf> {
+fn relative_path(folder: &Path, file: &Path) -> Option<PathBuf> {
     let shared = folder.components().zip(file.components());
     let shared = shared.take_while(|(a, b)| a == b).count();
     let up = folder.components().skip(shared).map(|_| Path::new(".."));
@@ -229,7 +233,7 @@ fn canonical(path: &Path) -> Option<PathBuf> {
             Some(archive.canonicalize().ok()?.join(inside))
         }
         _ => path.canonicalize().ok().or_else(|| {
-            let (folder, pattern) = found::base(path);
+            let (folder, pattern) = discovery::split_pattern(path);
             let folder = match folder.as_os_str().is_empty() {
                 true => Path::new("."),
                 false => &folder,

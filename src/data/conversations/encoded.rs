@@ -1,10 +1,10 @@
 //! Conversations as tokens, of which only those of answers are scored.
 
-use super::templates::written;
-use super::{ConversationsConfig, Filed};
+use super::templates::with_location;
+use super::{ConversationsConfig, LocatedConversation};
 use crate::data::{NOT_SCORED, PerSplit, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::tokenizer::chat::{Answers, Written};
+use crate::tokenizer::chat::{Answers, RenderedConversation};
 use crate::tokenizer::offsets::Offsets;
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use rayon::prelude::*;
@@ -69,7 +69,7 @@ pub(super) struct Encoder<'a> {
     answers: Answers,
     context: usize,
     /// Whether conversations longer than the context are left out instead of cut.
-    whole: bool,
+    drop_too_long: bool,
 }
 
 impl<'a> Encoder<'a> {
@@ -89,7 +89,7 @@ impl<'a> Encoder<'a> {
             template,
             answers: config.answers,
             context: config.context,
-            whole,
+            drop_too_long: whole,
         })
     }
 
@@ -99,13 +99,14 @@ impl<'a> Encoder<'a> {
     /// # Errors
     /// At the first conversation that the template refuses or the tokenizer cannot encode; the message has
     /// its line.
-    pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Encoded>> {
+    pub(super) fn encode_all(&self, filed: &[LocatedConversation]) -> Result<Vec<Encoded>> {
         let most = self.context + 1;
-        let encode = |one: &Filed| -> Result<Option<Encoded>> {
-            let written = written(one, |c| self.template.written(c, self.answers))?;
-            let encoded = encoded(&written, &self.offsets, self.tokenizer)
+        let encode = |one: &LocatedConversation| -> Result<Option<Encoded>> {
+            let written =
+                with_location(one, |c| self.template.render_with_answers(c, self.answers))?;
+            let encoded = encode_rendered(&written, &self.offsets, self.tokenizer)
                 .map_err(|e| Error::run(format!("{}:{}: {e}", one.path.display(), one.line)))?;
-            let fits = !self.whole || encoded.ids.len() <= most;
+            let fits = !self.drop_too_long || encoded.ids.len() <= most;
             let cut = fits.then(|| encoded.cut(most));
             Ok(cut.filter(Encoded::is_scored))
         };
@@ -114,8 +115,8 @@ impl<'a> Encoder<'a> {
     }
 
     /// Describes what conversations that are left out for their length lack.
-    pub(super) fn beyond(&self) -> String {
-        let lacks = match self.whole {
+    pub(super) fn length_reason(&self) -> String {
+        let lacks = match self.drop_too_long {
             true => "no answer that ends",
             false => "no token of an answer",
         };
@@ -138,15 +139,15 @@ impl<'a> Encoder<'a> {
 ///
 /// # Errors
 /// If the tokenizer cannot encode the text.
-pub(in crate::data) fn encoded(
-    written: &Written,
+pub(in crate::data) fn encode_rendered(
+    written: &RenderedConversation,
     offsets: &Offsets,
     tokenizer: &Tokenizer,
 ) -> Result<Encoded> {
     let (ids, places) = offsets.encode(&written.text)?;
     let specials = tokenizer.specials();
     let answers = written.answers.iter();
-    let found = answers.filter_map(|answer| of_bytes(&places, answer));
+    let found = answers.filter_map(|answer| tokens_in_bytes(&places, answer));
     let answers = found.map(|tokens| {
         let special = |id: &u32| specials.binary_search(id).is_ok();
         let own = &ids[tokens.clone()];
@@ -165,7 +166,7 @@ pub(in crate::data) fn encoded(
 
 /// Returns the tokens that cover a range of bytes of a text, fully or in part; `None` if no token does.
 /// `places` holds the byte range of each token.
-pub(in crate::data) fn of_bytes(
+pub(in crate::data) fn tokens_in_bytes(
     places: &[[usize; 2]],
     bytes: &Range<usize>,
 ) -> Option<Range<usize>> {
@@ -207,7 +208,7 @@ mod tests {
             let mut conversation = Conversation::default();
             conversation.push("user", "1+1?");
             conversation.push(ASSISTANT, answer);
-            Filed {
+            LocatedConversation {
                 path: Arc::from(Path::new("rows.jsonl")),
                 line: 1,
                 conversation,
@@ -219,7 +220,7 @@ mod tests {
         };
         let all = |whole: bool| {
             let encoder = Encoder::new(&tokenizer, &template, &config, whole).unwrap();
-            encoder.all(&filed).unwrap()
+            encoder.encode_all(&filed).unwrap()
         };
         let lengths: Vec<usize> = all(false).iter().map(|one| one.ids.len()).collect();
         assert_eq!(lengths, [26, 28]);
@@ -228,7 +229,7 @@ mod tests {
         misspelt.line = 7;
         misspelt.conversation.push("asistant", "2");
         let encoder = Encoder::new(&tokenizer, &template, &config, true).unwrap();
-        let told = encoder.all(&[misspelt]).unwrap_err().to_string();
+        let told = encoder.encode_all(&[misspelt]).unwrap_err().to_string();
         assert!(
             told.starts_with("rows.jsonl:7: the role `asistant` is not known"),
             "{told}"

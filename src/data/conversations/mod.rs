@@ -11,12 +11,12 @@
 //! line.
 
 pub(super) mod encoded;
-pub(super) mod learnt;
 pub(super) mod packed;
 pub(super) mod read;
 pub(super) mod templates;
+pub(super) mod training_fields;
 
-use super::files::{found, records};
+use super::files::{discovery, records};
 use super::parts::{Parted, parted};
 use super::{Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, split};
 use crate::error::{Error, Result};
@@ -27,7 +27,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use templates::Given;
+use templates::TemplateKeys;
 
 /// `kind = "conversations"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -106,7 +106,7 @@ impl Default for ConversationsConfig {
 }
 
 /// A conversation with the file and line it was read from.
-struct Filed {
+struct LocatedConversation {
     path: Arc<Path>,
     line: u64,
     conversation: Conversation,
@@ -153,25 +153,30 @@ impl ConversationsConfig {
     }
 
     /// Builds the source of each split and counts the conversations that are left out.
-    fn sources(&self, filed: &PerSplit<Vec<Filed>>, encoder: &Encoder) -> Result<Sources> {
+    fn sources(
+        &self,
+        filed: &PerSplit<Vec<LocatedConversation>>,
+        encoder: &Encoder,
+    ) -> Result<Sources> {
         let mut sources = Sources::default();
         for split in Split::ALL {
             let all = filed.get(split);
             if all.is_empty() {
                 continue;
             }
-            let encoded = encoder.all(all)?;
-            let none =
-                |one: &&Filed| learnt::is_any(&one.conversation, self.answers) == Some(false);
+            let encoded = encoder.encode_all(all)?;
+            let none = |one: &&LocatedConversation| {
+                training_fields::has_trained_message(&one.conversation, self.answers) == Some(false)
+            };
             let not_learnt = all.iter().filter(none).count();
-            *sources.not_learnt.get_mut(split) = not_learnt;
+            *sources.without_trained_message.get_mut(split) = not_learnt;
             *sources.left_out.get_mut(split) = all.len().saturating_sub(encoded.len() + not_learnt);
             if encoded.is_empty() {
-                return Err(learnt::nothing(all, self, split));
+                return Err(training_fields::no_answers_error(all, self, split));
             }
             *sources.tokens.get_mut(split) = encoded.iter().map(|one| one.ids.len() as u64).sum();
             *sources.bytes_per_token.get_mut(split) = encoder.bytes_per_scored_token(&encoded);
-            *sources.of.get_mut(split) = Some(match self.packed && split == Split::Train {
+            *sources.by_split.get_mut(split) = Some(match self.packed && split == Split::Train {
                 true => packed::source(encoded, self.context),
                 false => Arc::new(Rows {
                     all: encoded,
@@ -186,9 +191,9 @@ impl ConversationsConfig {
 /// The sources of the splits, with their counts.
 #[derive(Default)]
 struct Sources {
-    of: PerSplit<Option<Arc<dyn Source>>>,
+    by_split: PerSplit<Option<Arc<dyn Source>>>,
     left_out: PerSplit<usize>,
-    not_learnt: PerSplit<usize>,
+    without_trained_message: PerSplit<usize>,
     tokens: PerSplit<u64>,
     bytes_per_token: PerSplit<Option<f64>>,
 }
@@ -228,7 +233,7 @@ impl DataSet for ConversationsConfig {
         if let Some(Err(why)) = self
             .date
             .as_deref()
-            .map(|date| ChatTemplate::chatml().dated(date))
+            .map(|date| ChatTemplate::chatml().with_date(date))
         {
             faults.push(format!("[data] date: {why}"));
         }
@@ -241,7 +246,7 @@ impl DataSet for ConversationsConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -266,7 +271,7 @@ impl DataSet for ConversationsConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        found::of_tables(folder, files)
+        discovery::table_files(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
@@ -288,36 +293,40 @@ impl DataSet for ConversationsConfig {
         let mut filed = self
             .parts()
             .read(request, ["conversations", "conversation"], read)?;
-        let given = Given {
+        let given = TemplateKeys {
             template: self.template.as_deref(),
             date: self.date.as_deref(),
         };
-        let texts = |template: &ChatTemplate| templates::all_written(&filed.train, template);
-        let (tokenizer, template) = templates::of(given, ("conversations", request), texts)?;
+        let texts = |template: &ChatTemplate| templates::render_all(&filed.train, template);
+        let (tokenizer, template) =
+            templates::tokenizer_and_template(given, ("conversations", request), texts)?;
         let mut notes = templates::notes(&tokenizer, &template, request);
         if let Some(wanted) = self.train_items {
             split::limit(&mut filed.train, wanted, "conversations")?;
         }
-        let encoder = Encoder::new(&tokenizer, &template, self, request.whole_answers)?;
+        let encoder = Encoder::new(&tokenizer, &template, self, request.compares_answers)?;
         let sources = self.sources(&filed, &encoder)?;
-        let cut = encoder.beyond();
+        let cut = encoder.length_reason();
         notes.extend(encoded::notes(&sources.left_out, &cut));
-        notes.extend(encoded::notes(&sources.not_learnt, learnt::NONE));
-        notes.extend(learnt::empty(&filed));
+        notes.extend(encoded::notes(
+            &sources.without_trained_message,
+            training_fields::NOTHING_TO_LEARN,
+        ));
+        notes.extend(training_fields::empty_message_note(&filed));
         let train = sources
-            .of
+            .by_split
             .train
             .ok_or_else(|| Error::usage("[data] there are no conversations to train on"))?;
         let shape = Shape::of_text(self.context, tokenizer.vocab_size());
         Ok(Data {
-            valid: sources.of.valid,
-            test: sources.of.test,
+            valid: sources.by_split.valid,
+            test: sources.by_split.test,
             bytes_per_token: sources.bytes_per_token,
             tokens: sources.tokens,
             notes,
             tokenizers: super::Tokenizers {
                 chat: Some(template),
-                ..super::Tokenizers::one(tokenizer)
+                ..super::Tokenizers::single(tokenizer)
             },
             ..Data::new(train, shape)
         })

@@ -17,14 +17,14 @@ struct Packed {
 pub(super) fn source(all: Vec<Encoded>, context: usize) -> Arc<dyn Source> {
     let lengths: Vec<usize> = all.iter().map(Encoded::len).collect();
     Arc::new(Packed {
-        rows: fitted(&lengths, context),
+        rows: best_fit_decreasing(&lengths, context),
         all,
     })
 }
 
 /// Assigns texts of the given lengths to rows: the longest first, each into the fullest row that has room for
 /// it (best fit decreasing; Johnson 1973; Ding et al., arXiv:2404.10830, pack documents this way).
-fn fitted(lengths: &[usize], context: usize) -> Vec<Vec<usize>> {
+fn best_fit_decreasing(lengths: &[usize], context: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|at| std::cmp::Reverse(lengths[*at]));
     let mut rows: Vec<Vec<usize>> = Vec::new();
@@ -52,7 +52,7 @@ fn fitted(lengths: &[usize], context: usize) -> Vec<Vec<usize>> {
 }
 
 /// Concatenates texts into one row, hidden from each other as documents 1, 2 and so on.
-pub(in crate::data) fn side_by_side<'a>(texts: impl Iterator<Item = &'a Encoded>) -> TextItem {
+pub(in crate::data) fn pack_row<'a>(texts: impl Iterator<Item = &'a Encoded>) -> TextItem {
     let mut item = TextItem::default();
     let mut documents = Vec::new();
     // Document 0 would continue the text before the row.
@@ -73,7 +73,7 @@ impl Source for Packed {
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let row = self.rows[sample as usize].iter();
-        Ok(Item::Text(side_by_side(row.map(|one| &self.all[*one]))))
+        Ok(Item::Text(pack_row(row.map(|one| &self.all[*one]))))
     }
 
     fn size(&self, sample: u64) -> usize {
@@ -88,9 +88,9 @@ mod tests {
 
     #[test]
     fn rows_are_filled_with_what_fits_best() {
-        let rows = fitted(&[3, 8, 5, 2, 10, 2], 10);
+        let rows = best_fit_decreasing(&[3, 8, 5, 2, 10, 2], 10);
         assert_eq!(rows, [vec![4], vec![1, 5], vec![2, 0, 3]]);
-        assert!(fitted(&[], 10).is_empty());
+        assert!(best_fit_decreasing(&[], 10).is_empty());
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Reads rows of tables as conversations.
 
-use super::{ConversationsConfig, Filed, learnt};
+use super::{ConversationsConfig, LocatedConversation, training_fields};
 use crate::data::files::json_line;
 use crate::data::files::records::{self, Record};
 use crate::error::{Error, Result, suggestion};
@@ -42,17 +42,17 @@ impl<'a> Reader<'a> {
     ///
     /// # Errors
     /// As for [`records::read`]; also if a row has no messages or holds something else in their place.
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<LocatedConversation>> {
         let shared: Arc<Path> = path.into();
         let records = records::read(path, &self.config.columns)?;
         self.require_columns(&records, path)?;
         let filed = records.into_iter().map(|record| {
             let conversation = match self.turns.is_empty() {
-                true => self.given(&record.fields),
-                false => self.made(&record.fields),
+                true => self.stored_messages(&record.fields),
+                false => self.messages_from_turns(&record.fields),
             };
             let conversation = conversation.map_err(|why| record.fault(path, &why))?;
-            Ok(Filed {
+            Ok(LocatedConversation {
                 path: shared.clone(),
                 line: record.line,
                 conversation,
@@ -68,7 +68,10 @@ impl<'a> Reader<'a> {
         }
         let all = records.iter().flat_map(|record| record.fields.keys());
         let known: BTreeSet<&str> = all.map(String::as_str).collect();
-        let mut read = self.turns.iter().flat_map(|(_, content)| content.reads());
+        let mut read = self
+            .turns
+            .iter()
+            .flat_map(|(_, content)| content.free_variables());
         match read.find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
@@ -80,9 +83,12 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the messages that a row holds.
-    fn given(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
+    fn stored_messages(
+        &self,
+        row: &Map<String, Value>,
+    ) -> std::result::Result<Conversation, String> {
         let found = match &self.config.messages {
-            Some(name) => json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name)),
+            Some(name) => json_line::nested_field(row, name).ok_or_else(|| json_line::missing_field(row, name)),
             None => FIELDS
                 .iter()
                 .find_map(|name| row.get(*name))
@@ -96,7 +102,7 @@ impl<'a> Reader<'a> {
                 }),
         }?;
         // Some tables hold lists as JSON in a string.
-        let found = parsed("the field of messages", found)?;
+        let found = parse_json_string("the field of messages", found)?;
         let Value::Array(all) = found else {
             return Err("the messages are no list".into());
         };
@@ -106,11 +112,11 @@ impl<'a> Reader<'a> {
         };
         for (number, message) in all.iter().enumerate() {
             let at = |why: String| format!("message {} {why}", number + 1);
-            let mut message = plain(message).map_err(at)?;
-            let learnt = learnt::remove_training_fields(&mut message).map_err(at)?;
+            let mut message = without_null_fields(message).map_err(at)?;
+            let learnt = training_fields::remove_training_fields(&mut message).map_err(at)?;
             // Messages of other roles are never trained on.
             if !learnt && message["role"] == ASSISTANT {
-                conversation.not_learnt.insert(number);
+                conversation.untrained.insert(number);
             }
             conversation.messages.push(message);
         }
@@ -118,7 +124,10 @@ impl<'a> Reader<'a> {
     }
 
     /// Builds the messages of a row from `turns`.
-    fn made(&self, row: &Map<String, Value>) -> std::result::Result<Conversation, String> {
+    fn messages_from_turns(
+        &self,
+        row: &Map<String, Value>,
+    ) -> std::result::Result<Conversation, String> {
         let mut conversation = Conversation::default();
         let mut row = row.clone();
         for cell in row.values_mut().filter(|cell| cell.is_null()) {
@@ -137,7 +146,7 @@ impl<'a> Reader<'a> {
 }
 
 /// Parses a value that some tables hold as JSON in a string.
-fn parsed(what: &str, value: &Value) -> std::result::Result<Value, String> {
+fn parse_json_string(what: &str, value: &Value) -> std::result::Result<Value, String> {
     match value {
         Value::String(text) => {
             serde_json::from_str(text).map_err(|e| format!("{what} is no JSON: {e}"))
@@ -151,7 +160,7 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
     let none = field.is_null() || field.as_str().is_some_and(|text| text.trim().is_empty());
     let tools = match none {
         true => return Ok(None),
-        false => parsed("`tools`", field)?,
+        false => parse_json_string("`tools`", field)?,
     };
     match tools {
         Value::Array(all) => Ok((!all.is_empty()).then_some(Value::Array(all))),
@@ -167,7 +176,7 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
 ///
 /// # Errors
 /// As a clause of a message: if the value is not a message.
-pub(in crate::data) fn plain(message: &Value) -> std::result::Result<Value, String> {
+pub(in crate::data) fn without_null_fields(message: &Value) -> std::result::Result<Value, String> {
     let Value::Object(fields) = message else {
         return Err("is no object".into());
     };
@@ -209,8 +218,8 @@ mod tests {
             { "role": "user", "content": "d", "weight": 0 },
             { "role": "assistant", "content": "e", "weight": 1 },
         ] });
-        let read = reader.given(row.as_object().unwrap()).unwrap();
-        assert_eq!(read.not_learnt, BTreeSet::from([2]));
+        let read = reader.stored_messages(row.as_object().unwrap()).unwrap();
+        assert_eq!(read.untrained, BTreeSet::from([2]));
         for message in &read.messages {
             assert_eq!(message.as_object().unwrap().len(), 2, "{message}");
         }

@@ -1,6 +1,6 @@
 //! The chat template of a run's conversations, and a tokenizer that knows its special tokens.
 
-use super::Filed;
+use super::LocatedConversation;
 use crate::data::Request;
 use crate::error::{Error, Result};
 use crate::tokenizer::chat::{CHATML_MARKS, Conversation};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The keys of a kind of data that decide how conversations are written.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::data) struct Given<'a> {
+pub(in crate::data) struct TemplateKeys<'a> {
     /// File of a chat template.
     pub(in crate::data) template: Option<&'a Path>,
     /// Date given to the template.
@@ -22,13 +22,15 @@ pub(in crate::data) struct Given<'a> {
 ///
 /// # Errors
 /// If the experiment has no tokenizer, files are missing or damaged, or `texts` fails.
-pub(in crate::data) fn of(
-    given: Given<'_>,
+pub(in crate::data) fn tokenizer_and_template(
+    given: TemplateKeys<'_>,
     (kind, request): (&str, &Request),
     texts: impl FnOnce(&ChatTemplate) -> Result<Vec<String>>,
 ) -> Result<(Tokenizer, ChatTemplate)> {
-    let saved = request.saved;
-    if let (Some(tokenizer), Some(template), Some(_)) = (&saved.text, &saved.chat, request.run) {
+    let saved = request.saved_tokenizers;
+    if let (Some(tokenizer), Some(template), Some(_)) =
+        (&saved.text, &saved.chat, request.run_shape)
+    {
         return Ok((tokenizer.clone(), template.clone()));
     }
     let brought = match (&saved.chat, request.tokenizer) {
@@ -48,7 +50,7 @@ pub(in crate::data) fn of(
     };
     let template = match given.date {
         Some(date) => template
-            .dated(date)
+            .with_date(date)
             .map_err(|why| Error::usage(format!("[data] date: {why}")))?,
         None => template,
     };
@@ -61,7 +63,7 @@ pub(in crate::data) fn of(
                 false => Vec::new(),
             };
             let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-            marked(&Tokenizer::build(&found, &texts)?, tokenizer, &template)?
+            with_chatml_tokens(&Tokenizer::build(&found, &texts)?, tokenizer, &template)?
         }
         (None, None) => {
             return Err(Error::usage(format!(
@@ -79,10 +81,10 @@ pub(in crate::data) fn notes(
     request: &Request,
 ) -> Vec<String> {
     let mut notes = Vec::new();
-    if request.run.is_some() {
+    if request.run_shape.is_some() {
         return notes;
     }
-    if template.has_idle_date() {
+    if template.has_unused_date() {
         notes.push(
             "[data] date has no effect: the chat template asks for no date (strftime_now)".into(),
         );
@@ -108,7 +110,7 @@ fn writes_chatml(template: &ChatTemplate) -> bool {
 
 /// Returns the tokenizer, with ChatML's special tokens added if it is built here for a template that writes
 /// them.
-fn marked(
+fn with_chatml_tokens(
     tokenizer: &Tokenizer,
     config: &TokenizerConfig,
     template: &ChatTemplate,
@@ -134,15 +136,18 @@ fn pieces(written: Vec<String>, template: &ChatTemplate) -> Vec<String> {
 ///
 /// # Errors
 /// At the first conversation that the template refuses; the message has its line.
-pub(super) fn all_written(all: &[Filed], template: &ChatTemplate) -> Result<Vec<String>> {
-    let write = |one: &Filed| written(one, |c| template.render(c, false));
+pub(super) fn render_all(
+    all: &[LocatedConversation],
+    template: &ChatTemplate,
+) -> Result<Vec<String>> {
+    let write = |one: &LocatedConversation| with_location(one, |c| template.render(c, false));
     let all: Vec<Result<String>> = all.par_iter().map(write).collect();
     all.into_iter().collect()
 }
 
 /// Applies `write` to a conversation and adds the file and line to an error.
-pub(super) fn written<T>(
-    one: &Filed,
+pub(super) fn with_location<T>(
+    one: &LocatedConversation,
     write: impl Fn(&Conversation) -> std::result::Result<T, String>,
 ) -> Result<T> {
     write(&one.conversation)

@@ -165,7 +165,7 @@ impl NoiseConfig {
 pub struct Noiser {
     config: NoiseConfig,
     tokenizer: Tokenizer,
-    stand: Replacement,
+    replacement: Replacement,
 }
 
 impl Noiser {
@@ -189,7 +189,7 @@ impl Noiser {
         let ids = 0..tokenizer.vocab_size() as u32;
         let ordinary = ids.filter(|id| !tokenizer.is_special(*id));
         Ok(Self {
-            stand: Replacement {
+            replacement: Replacement {
                 mask,
                 random: config.random.unwrap_or(0.0),
                 ordinary: ordinary.map(|id| id as i32).collect(),
@@ -202,7 +202,7 @@ impl Noiser {
     /// Returns the corrupted text: a function of the text and the stream. `ends` holds the position after
     /// each sentence; the last is the end of the text.
     pub fn corrupt(&self, ids: &[i32], ends: &[usize], stream: &mut Stream) -> Vec<i32> {
-        let (config, stand) = (&self.config, &self.stand);
+        let (config, stand) = (&self.config, &self.replacement);
         let mut text = ids.to_vec();
         if config.permute_sentences > 0.0 {
             text = noises::permute_sentences(&text, ends, config.permute_sentences, stream);

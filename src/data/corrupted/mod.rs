@@ -16,7 +16,7 @@ use super::text::corpus_files::require_plain;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
-use super::text::texts::Texts;
+use super::text::texts::TextCorpus;
 use super::{
     Data, Item, PairItem, PerSplit, Request, Shape, Source, Split, TextConfig, Tokenizers, View,
 };
@@ -77,7 +77,7 @@ impl CorruptedView {
     }
 
     /// Returns which special tokens the model reads around a text.
-    pub(super) fn around(&self) -> TokenFraming {
+    pub(super) fn framing(&self) -> TokenFraming {
         match self {
             Self::Spans(_) => TokenFraming::End,
             Self::Denoising(_) => TokenFraming::Frame,
@@ -93,7 +93,7 @@ impl CorruptedView {
     }
 
     /// Whether its passages are divided into sentences.
-    pub(in crate::data) fn by_sentence(&self) -> bool {
+    pub(in crate::data) fn uses_sentences(&self) -> bool {
         match self {
             Self::Spans(_) => false,
             Self::Denoising(_) => true,
@@ -127,13 +127,13 @@ impl View {
 }
 
 /// Reads the splits of a kind of data under a view.
-pub(in crate::data) struct Reading {
+pub(in crate::data) struct CorruptedReader {
     corruption: Arc<dyn Corruption>,
     tokenizer: Tokenizer,
     seed: u64,
 }
 
-impl Reading {
+impl CorruptedReader {
     /// Builds the reading for a vocabulary. Missing special tokens are added, unless the vocabulary comes
     /// from elsewhere.
     ///
@@ -148,7 +148,7 @@ impl Reading {
         let others = request
             .tokenizer
             .is_some_and(|made| !made.is_trained() && !made.is_bytes());
-        let tokenizer = match others || request.saved.text.is_some() {
+        let tokenizer = match others || request.saved_tokenizers.text.is_some() {
             true => tokenizer,
             false => tokenizer.with_specials(view.special_tokens(context))?,
         };
@@ -217,12 +217,12 @@ pub(in crate::data) fn prepare(
     view: &CorruptedView,
     request: &Request,
 ) -> Result<Data> {
-    let mut texts = Texts::find(config, request, false)?;
+    let mut texts = TextCorpus::find(config, request, false)?;
     require_plain(config, request, std::slice::from_ref(&texts))?;
     let tokenizer = texts.tokenizer(request, |config| view.tokenizer(config))?;
-    let reading = Reading::new(tokenizer, view, config.context, request)?;
+    let reading = CorruptedReader::new(tokenizer, view, config.context, request)?;
     let tokenizer = reading.tokenizer();
-    let entries = match view.by_sentence() {
+    let entries = match view.uses_sentences() {
         true => Entries::Sentences,
         false => Entries::Joined,
     };
@@ -233,11 +233,11 @@ pub(in crate::data) fn prepare(
         if texts.has(split) {
             let encoded = texts.encoded(tokenizer, split, entries, request.places.cache())?;
             *tokens.get_mut(split) = encoded.len() as u64;
-            if split == Split::Train && !view.by_sentence() {
+            if split == Split::Train && !view.uses_sentences() {
                 documents = encoded.documents() as u64;
             }
             let encoded = Arc::new(encoded);
-            *sources.get_mut(split) = Some(match view.by_sentence() {
+            *sources.get_mut(split) = Some(match view.uses_sentences() {
                 true => reading.source_of_sentences(Sentences::of_cache(encoded), split)?,
                 false => reading.source(encoded, split)?,
             });
@@ -250,7 +250,7 @@ pub(in crate::data) fn prepare(
     Ok(Data {
         valid: sources.valid,
         test: sources.test,
-        tokenizers: Tokenizers::one(tokenizer.clone()),
+        tokenizers: Tokenizers::single(tokenizer.clone()),
         tokens,
         documents,
         notes: texts.notes,

@@ -37,7 +37,7 @@ impl Replacement {
 }
 
 /// Returns the share of `n` units, rounded up.
-fn part(n: usize, share: f64) -> usize {
+fn rounded_share(n: usize, share: f64) -> usize {
     // 7 % of 100 is 7.000000000000001 in floating point.
     ((n as f64 * share - 1e-9).ceil().max(0.0) as usize).min(n)
 }
@@ -45,7 +45,7 @@ fn part(n: usize, share: f64) -> usize {
 /// Permutes a share of the sentences: the chosen ones take each other's positions. `ends` holds the position
 /// after each sentence in order; the last is the end of the text.
 pub fn permute_sentences(ids: &[i32], ends: &[usize], share: f64, stream: &mut Stream) -> Vec<i32> {
-    let chosen = choose(ends.len(), part(ends.len(), share), stream);
+    let chosen = choose(ends.len(), rounded_share(ends.len(), share), stream);
     let mut sources = chosen.clone();
     stream.shuffle(&mut sources);
     let mut order: Vec<usize> = (0..ends.len()).collect();
@@ -71,7 +71,7 @@ pub fn infill(
     stand: &Replacement,
     stream: &mut Stream,
 ) -> Vec<i32> {
-    let mut left = part(words.len(), share);
+    let mut left = rounded_share(words.len(), share);
     let mut lengths = Vec::new();
     let mut inserted = 0;
     while left > 0 {
@@ -87,7 +87,7 @@ pub fn infill(
     let mut hidden = vec![false; ids.len()];
     let mut masks = vec![None; ids.len()];
     for (start, length) in starts.into_iter().zip(lengths) {
-        let end = run(words, start, length);
+        let end = span_end(words, start, length);
         masks[words[start].start] = Some(stand.draw(stream));
         hidden[words[start].start + 1..end].fill(true);
     }
@@ -98,7 +98,7 @@ pub fn infill(
 
 /// Returns the end of a span of `length` words from word `start` on; it is shorter if there is a gap between
 /// words or the text ends.
-fn run(words: &[Range<usize>], start: usize, length: usize) -> usize {
+fn span_end(words: &[Range<usize>], start: usize, length: usize) -> usize {
     let mut end = words[start].end;
     for word in &words[start + 1..words.len().min(start + length)] {
         if word.start != end {
@@ -144,7 +144,7 @@ pub fn mask_tokens(
     stream: &mut Stream,
 ) -> Vec<i32> {
     let mut masked = ids.to_vec();
-    for chosen in choose(places.len(), part(places.len(), share), stream) {
+    for chosen in choose(places.len(), rounded_share(places.len(), share), stream) {
         masked[places[chosen]] = stand.draw(stream);
     }
     masked
@@ -153,7 +153,7 @@ pub fn mask_tokens(
 /// Deletes a share of the tokens at `places`; the model has to find out where something is missing.
 pub fn delete_tokens(ids: &[i32], places: &[usize], share: f64, stream: &mut Stream) -> Vec<i32> {
     let mut gone = vec![false; ids.len()];
-    for chosen in choose(places.len(), part(places.len(), share), stream) {
+    for chosen in choose(places.len(), rounded_share(places.len(), share), stream) {
         gone[places[chosen]] = true;
     }
     let kept = ids.iter().zip(gone).filter(|(_, gone)| !gone);
@@ -176,9 +176,16 @@ mod tests {
 
     #[test]
     fn shares_are_rounded_up() {
-        let counts = [0, 1, 7, 10, 100].map(|n| part(n, 0.3));
+        let counts = [0, 1, 7, 10, 100].map(|n| rounded_share(n, 0.3));
         assert_eq!(counts, [0, 1, 3, 3, 30]);
-        assert_eq!([part(100, 0.07), part(7, 1.0), part(7, 0.0)], [7, 7, 0]);
+        assert_eq!(
+            [
+                rounded_share(100, 0.07),
+                rounded_share(7, 1.0),
+                rounded_share(7, 0.0)
+            ],
+            [7, 7, 0]
+        );
     }
 
     #[test]
@@ -198,7 +205,7 @@ mod tests {
     #[test]
     fn spans_end_where_words_have_a_gap() {
         let words = [0..1, 1..3, 4..5, 5..6];
-        let ends = [(0, 1), (0, 2), (0, 4), (2, 9), (3, 2)].map(|(s, n)| run(&words, s, n));
+        let ends = [(0, 1), (0, 2), (0, 4), (2, 9), (3, 2)].map(|(s, n)| span_end(&words, s, n));
         assert_eq!(ends, [1, 3, 3, 6, 6]);
     }
 }

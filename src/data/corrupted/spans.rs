@@ -11,7 +11,7 @@
 use super::{Corruption, Passage};
 use crate::data::PairItem;
 use crate::error::{Error, Result};
-use crate::faults::LONGEST;
+use crate::faults::MAX_POSITIONS;
 use crate::rng::Stream;
 use crate::tokenizer::sentinels::sentinel;
 use crate::tokenizer::{Marks, Tokenizer};
@@ -59,7 +59,7 @@ impl Counts {
 }
 
 /// Number of sentinels in T5's vocabulary; a vocabulary that is built here gets at least as many.
-const USUAL_SENTINELS: usize = 100;
+const T5_SENTINELS: usize = 100;
 /// A shorter context has no room for a token, a span and the end token.
 const LEAST_CONTEXT: usize = 4;
 
@@ -79,7 +79,7 @@ impl SpanConfig {
     }
 
     /// Returns the counts for the longest text whose source and target fit into `context` tokens.
-    pub fn filling(&self, context: usize) -> Counts {
+    pub fn max_counts(&self, context: usize) -> Counts {
         let fits = |text: usize| self.counts(text).source() <= context;
         let mut text = context.saturating_sub(1);
         while fits(text + 1) {
@@ -117,7 +117,7 @@ impl SpanConfig {
     /// Returns the fault of a mean span that no text can have: a span cannot be longer than all noise of the
     /// longest text. It is checked when [`Self::faults`] has none.
     pub(super) fn mean_fault(&self, context: usize) -> Option<String> {
-        if context > LONGEST {
+        if context > MAX_POSITIONS {
             return None;
         }
         let Self { share, mean_span } = *self;
@@ -125,7 +125,7 @@ impl SpanConfig {
             mean_span: f64::INFINITY,
             ..*self
         };
-        let Counts { text, noise, .. } = one_span.filling(context);
+        let Counts { text, noise, .. } = one_span.max_counts(context);
         let allowed = match noise {
             1 => "be 1".to_owned(),
             _ => format!("be 1 to {noise}"),
@@ -141,7 +141,7 @@ impl SpanConfig {
     /// Returns the sentinels, the last one first, so that the first has the highest id, as in T5's
     /// vocabulary.
     pub(super) fn special_tokens(&self, context: usize) -> Vec<String> {
-        let count = self.filling(context).spans.max(USUAL_SENTINELS);
+        let count = self.max_counts(context).spans.max(T5_SENTINELS);
         (0..count).rev().map(sentinel).collect()
     }
 
@@ -155,7 +155,7 @@ impl SpanConfig {
         marks: Marks,
         context: usize,
     ) -> Result<Spans> {
-        let counts = self.filling(context);
+        let counts = self.max_counts(context);
         let sentinels = tokenizer.sentinels(counts.spans);
         let (wanted, found) = (counts.spans, sentinels.len());
         if found < wanted {
@@ -213,7 +213,7 @@ fn segments(n: usize, count: usize, shuffle: &mut impl FnMut(&mut [bool])) -> Ve
 ///
 /// # Panics
 /// If there are fewer sentinels than spans.
-pub fn sides(ids: &[i32], mask: &[bool], sentinels: &[i32]) -> [Vec<i32>; 2] {
+pub fn source_and_target(ids: &[i32], mask: &[bool], sentinels: &[i32]) -> [Vec<i32>; 2] {
     let mut sides = [Vec::new(), Vec::new()];
     let mut begun = [0; 2];
     let mut before = None;
@@ -252,7 +252,7 @@ impl Corruption for Spans {
         });
         // The mask of a single token is made for two.
         noise.truncate(passage.ids.len());
-        let [mut source, target] = sides(&passage.ids, &noise, &self.sentinels);
+        let [mut source, target] = source_and_target(&passage.ids, &noise, &self.sentinels);
         let mut target = [&[self.marks.begin as i32][..], &target].concat();
         source.push(self.marks.end as i32);
         target.push(self.marks.end as i32);
@@ -292,7 +292,7 @@ mod tests {
         for context in LEAST_CONTEXT..700 {
             for (share, mean_span) in [(0.15, 3.0), (0.15, 1.0), (0.5, 3.0), (0.5, 1.0)] {
                 let spans = SpanConfig { share, mean_span };
-                let counts = spans.filling(context);
+                let counts = spans.max_counts(context);
                 assert!(counts.source() <= context && counts.target() <= context);
                 let longer = spans.counts(counts.text + 1);
                 assert!(longer.source() > context || longer.target() > context);
@@ -305,13 +305,13 @@ mod tests {
             mean_span,
         };
         for context in LEAST_CONTEXT..700 {
-            let one = mean(f64::INFINITY).filling(context);
-            assert_eq!(mean(one.noise as f64).filling(context), one);
+            let one = mean(f64::INFINITY).max_counts(context);
+            assert_eq!(mean(one.noise as f64).max_counts(context), one);
             assert_eq!(mean(one.noise as f64).mean_fault(context), None);
             assert!(mean(one.noise as f64 + 0.5).mean_fault(context).is_some());
         }
         // The numbers of T5's training.
-        let t5 = SpanConfig::default().filling(512);
+        let t5 = SpanConfig::default().max_counts(512);
         assert_eq!((t5.text, t5.source(), t5.target()), (568, 512, 114));
     }
 }

@@ -8,7 +8,7 @@ pub(super) mod source;
 
 use super::labelled::examples;
 use super::parts::Parted;
-use super::{PerSplit, Places, Request, Split};
+use super::{PerSplit, Request, SearchPath, Split};
 use crate::error::{Error, Result};
 use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 use std::collections::HashSet;
@@ -38,7 +38,7 @@ pub(super) trait Described: Parted {
     ///
     /// # Errors
     /// If the path has none.
-    fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>>;
+    fn tables(&self, places: &SearchPath, path: &Path) -> Result<Vec<PathBuf>>;
 
     /// Returns the inputs that a table names, which lie in `folder`.
     ///
@@ -74,7 +74,7 @@ pub(super) trait Described: Parted {
             tables.extend(self.tables(request.places, path)?);
         }
         // The keys of an existing run may be for other files than those that are evaluated.
-        if request.run.is_none() {
+        if request.run_shape.is_none() {
             self.keys_have_effect(&tables)?;
         }
         parts.read(request, Self::INPUTS, |split, path| {
@@ -90,7 +90,10 @@ pub(super) trait Described: Parted {
     ///
     /// # Errors
     /// If its tables cannot be read.
-    fn beside(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+    fn inputs_beside_tables(
+        &self,
+        places: &SearchPath,
+    ) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
         let mut all = Vec::new();
         if self.folder().is_some() {
             return Ok(all);
@@ -132,7 +135,7 @@ pub(super) fn context_fault(context: usize) -> Option<String> {
 }
 
 /// The error of a vocabulary without a frame, between whose tokens `text` is generated.
-pub(super) fn no_marks(text: &str) -> Error {
+pub(super) fn missing_frame_error(text: &str) -> Error {
     Error::usage(format!(
         "[tokenizer] the vocabulary has no marks around a text, between which {text} is written: give a tokenizer of its \
          own, and let the tables of tokens begin anew where networks begin from other runs"
@@ -141,7 +144,11 @@ pub(super) fn no_marks(text: &str) -> Error {
 
 /// Returns a text to be generated with its special tokens, at most `context` tokens. A text that is cut has
 /// no end token, so that the model does not learn that a text ends where it was cut.
-pub(super) fn marked(ids: &[i32], marks: &SpecialTokenLayout, context: usize) -> Vec<i32> {
+pub(super) fn with_special_tokens(
+    ids: &[i32],
+    marks: &SpecialTokenLayout,
+    context: usize,
+) -> Vec<i32> {
     if ids.len() + marks.len(false) <= context {
         return marks.around(ids);
     }
@@ -152,7 +159,7 @@ pub(super) fn marked(ids: &[i32], marks: &SpecialTokenLayout, context: usize) ->
 
 #[cfg(test)]
 mod tests {
-    use super::marked;
+    use super::with_special_tokens;
     use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
     #[test]
@@ -160,8 +167,11 @@ mod tests {
         let tokenizer = Tokenizer::of_words(&["a", "b"]).unwrap();
         let marks = SpecialTokenLayout::from(tokenizer.frame().unwrap());
         let [begin, end] = [marks.before()[0], marks.around(&[])[1]];
-        assert_eq!(marked(&[7, 8], &marks, 4), [begin, 7, 8, end]);
-        assert_eq!(marked(&[7, 8, 9], &marks, 4), [begin, 7, 8, 9]);
-        assert_eq!(marked(&[7, 8, 9, 5], &marks, 4), [begin, 7, 8, 9]);
+        assert_eq!(with_special_tokens(&[7, 8], &marks, 4), [begin, 7, 8, end]);
+        assert_eq!(with_special_tokens(&[7, 8, 9], &marks, 4), [begin, 7, 8, 9]);
+        assert_eq!(
+            with_special_tokens(&[7, 8, 9, 5], &marks, 4),
+            [begin, 7, 8, 9]
+        );
     }
 }

@@ -8,7 +8,7 @@ use crate::tokenizer::Tokenizer;
 use std::sync::Arc;
 
 /// Stream of the draws of texts, apart from those of images, their partners and their mixing.
-const PART: u64 = 3;
+const TEXT_DRAWS: u64 = 3;
 
 /// The inputs of a split, as training or an evaluation sees them.
 pub(in crate::data) trait Inputs: Send + Sync + 'static {
@@ -49,7 +49,7 @@ pub(in crate::data) fn source<I: Inputs>(
         texts.map_err(|error: Error| Error::run(format!("{}: {error}", example.place)))
     };
     let texts = examples.iter().map(all).collect::<Result<_>>()?;
-    Ok(Arc::new(Described {
+    Ok(Arc::new(DescribedSource {
         inputs,
         texts,
         split,
@@ -58,7 +58,7 @@ pub(in crate::data) fn source<I: Inputs>(
 }
 
 /// Inputs, each with one of its texts.
-struct Described<I: Inputs> {
+struct DescribedSource<I: Inputs> {
     inputs: I,
     /// All texts of each input, with their special tokens.
     texts: Vec<Vec<(Vec<i32>, I::Text)>>,
@@ -66,7 +66,7 @@ struct Described<I: Inputs> {
     seed: u64,
 }
 
-impl<I: Inputs> Source for Described<I> {
+impl<I: Inputs> Source for DescribedSource<I> {
     fn len(&self) -> usize {
         self.texts.len()
     }
@@ -75,7 +75,7 @@ impl<I: Inputs> Source for Described<I> {
         let texts = &self.texts[sample as usize];
         let taken = match self.split {
             Split::Train => {
-                let mut stream = Stream::new(self.seed, Purpose::Augment, (draw, PART, 0));
+                let mut stream = Stream::new(self.seed, Purpose::Augment, (draw, TEXT_DRAWS, 0));
                 stream.below(texts.len() as u64) as usize
             }
             Split::Valid | Split::Test => 0,

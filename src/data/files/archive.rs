@@ -68,13 +68,13 @@ pub fn entries(archive: &Path, inside: &Path) -> Result<Vec<Entry>> {
         found.push((name.to_string_lossy().into_owned(), bytes));
     }
     if found.is_empty() {
-        return Err(nothing(archive, inside, &tops));
+        return Err(no_files_error(archive, inside, &tops));
     }
     found.sort_by(|(a, _), (b, _)| a.cmp(b));
     Ok(found)
 }
 
-fn nothing(archive: &Path, inside: &Path, tops: &[String]) -> Error {
+fn no_files_error(archive: &Path, inside: &Path, tops: &[String]) -> Error {
     let archive = archive.display();
     if tops.is_empty() {
         return Error::usage(format!("[data] the archive {archive} holds no file"));

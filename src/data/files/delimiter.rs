@@ -2,7 +2,7 @@
 
 /// Returns a clause for messages if the column names are a single one because the first line uses another
 /// delimiter; otherwise `None`.
-pub(in crate::data) fn other(names: &[String], delimiter: u8) -> Option<String> {
+pub(in crate::data) fn other_delimiter_hint(names: &[String], delimiter: u8) -> Option<String> {
     let [only] = names else {
         return None;
     };
@@ -27,13 +27,13 @@ pub(in crate::data) fn other(names: &[String], delimiter: u8) -> Option<String> 
 
 #[cfg(test)]
 mod tests {
-    use super::other;
+    use super::other_delimiter_hint;
 
     #[test]
     fn a_line_of_names_with_another_delimiter_is_told() {
         let told = |names: &[&str], delimiter: u8| {
             let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-            other(&names, delimiter).unwrap_or_default()
+            other_delimiter_hint(&names, delimiter).unwrap_or_default()
         };
         assert!(
             told(&["text;score"], b',').ends_with("write the file with commas between its columns")

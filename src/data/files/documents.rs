@@ -14,16 +14,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::columnar;
-use super::cutting::{self, Cut, Piece};
 use super::json_line;
 use super::packed::{self, Unpacked};
+use super::splitting::{self, Delimiting, Piece};
 use crate::digest;
 use crate::error::{Error, Result};
 use crate::files;
 
 /// How files are divided into documents.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Reading {
+pub struct DocumentFormat {
     /// Field of a JSON line, or column of a table, that holds the text.
     pub field: Option<String>,
     /// Line break or other separator between the documents of a plain file.
@@ -63,9 +63,9 @@ pub fn digests(files: &[PathBuf]) -> Result<Vec<[u8; 32]>> {
 
 /// Returns the SHA-256 of a file as it is on disk.
 fn file_digest(path: &Path) -> Result<[u8; 32]> {
-    crate::files::require_ordinary(path)?;
+    crate::files::require_regular(path)?;
     std::fs::File::open(path)
-        .and_then(digest::of)
+        .and_then(digest::sha256)
         .map(|(sum, _)| sum)
         .map_err(Error::io("read", path))
 }
@@ -77,7 +77,7 @@ fn file_digest(path: &Path) -> Result<[u8; 32]> {
 /// fails.
 pub fn each(
     files: &[PathBuf],
-    reading: &Reading,
+    reading: &DocumentFormat,
     mut each: impl FnMut(Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     let mut whole = Vec::new();
@@ -105,7 +105,7 @@ pub fn join(document: &mut Vec<u8>, mut part: Vec<u8>) {
 /// As for [`each`].
 pub fn parts(
     files: &[PathBuf],
-    reading: &Reading,
+    reading: &DocumentFormat,
     mut each: impl FnMut(Vec<u8>, bool) -> Result<()>,
 ) -> Result<()> {
     let mut open = false;
@@ -124,20 +124,20 @@ pub fn parts(
 
 type Each<'a> = &'a mut dyn FnMut(Vec<u8>, bool) -> Result<()>;
 
-fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
+fn of_file(path: &Path, reading: &DocumentFormat, each: Each<'_>) -> Result<()> {
     if columnar::is_columnar(path) {
         return of_table(path, reading.field.as_deref().unwrap_or(FIELD), each);
     }
     let json = is_json_lines(path, reading)?;
     let cut = match (&reading.separator, reading.beginnings) {
-        _ if json => Cut::Lines,
-        (Some(separator), _) => Cut::Separator(separator.as_bytes()),
-        (None, beginnings) => Cut::Beginnings(beginnings),
+        _ if json => Delimiting::Lines,
+        (Some(separator), _) => Delimiting::Separator(separator.as_bytes()),
+        (None, beginnings) => Delimiting::Beginnings(beginnings),
     };
     let field = reading.field.as_deref().unwrap_or(FIELD);
     pieces(path, &cut, |line, piece| {
         if piece.at == 0 && (json || !reading.any_bytes) {
-            files::require_narrow(path.display(), &piece.bytes)?;
+            files::refuse_utf16(path.display(), &piece.bytes)?;
         }
         match json {
             true if piece.bytes.trim_ascii().is_empty() => Ok(()),
@@ -159,7 +159,7 @@ fn of_file(path: &Path, reading: &Reading, each: Each<'_>) -> Result<()> {
 /// As for [`each`].
 pub fn lines(
     path: &Path,
-    reading: &Reading,
+    reading: &DocumentFormat,
     mut each: impl FnMut(u64, Vec<u8>) -> Result<()>,
 ) -> Result<()> {
     let field = reading.field.as_deref().unwrap_or(FIELD);
@@ -170,7 +170,7 @@ pub fn lines(
         });
     }
     let json = is_json_lines(path, reading)?;
-    pieces(path, &Cut::Lines, |line, piece| match json {
+    pieces(path, &Delimiting::Lines, |line, piece| match json {
         true if piece.bytes.trim_ascii().is_empty() => Ok(()),
         true => each(line, json_line(&piece.bytes, field, path, line)?),
         false => each(line, piece.bytes),
@@ -180,27 +180,27 @@ pub fn lines(
 /// Calls `each` for the pieces of a file, with their numbers from 1.
 fn pieces(
     path: &Path,
-    cut: &Cut<'_>,
+    cut: &Delimiting<'_>,
     mut each: impl FnMut(u64, Piece) -> Result<()>,
 ) -> Result<()> {
     let mut number = 0;
     let mut content = BufReader::with_capacity(1 << 16, Unpacked::open(path)?);
-    cutting::pieces(
+    splitting::pieces(
         &mut content,
         cut,
-        |piece| -> std::result::Result<(), Stopped> {
+        |piece| -> std::result::Result<(), ReadError> {
             number += 1;
             Ok(each(number, piece)?)
         },
     )
     .map_err(|stopped| match stopped {
-        Stopped::Reading(e) => Unpacked::fault(path, e),
-        Stopped::Error(e) => e,
+        ReadError::Reading(e) => Unpacked::fault(path, e),
+        ReadError::Error(e) => e,
     })
 }
 
 /// Whether every line of a file is an object with a text.
-fn is_json_lines(path: &Path, reading: &Reading) -> Result<bool> {
+fn is_json_lines(path: &Path, reading: &DocumentFormat) -> Result<bool> {
     let name = packed::plain_name(path);
     Ok(reading.field.is_some()
         || is_lines(&name)
@@ -257,18 +257,18 @@ fn no_lines(path: &Path) -> Error {
 }
 
 /// The reason why reading the pieces of a file stops.
-enum Stopped {
+enum ReadError {
     Reading(std::io::Error),
     Error(Error),
 }
 
-impl From<std::io::Error> for Stopped {
+impl From<std::io::Error> for ReadError {
     fn from(e: std::io::Error) -> Self {
         Self::Reading(e)
     }
 }
 
-impl From<Error> for Stopped {
+impl From<Error> for ReadError {
     fn from(e: Error) -> Self {
         Self::Error(e)
     }
@@ -304,7 +304,7 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
         )),
         false => at(why),
     })?;
-    match json_line::inside(&object, field) {
+    match json_line::nested_field(&object, field) {
         Some(Value::String(text)) => Ok(text.clone().into_bytes()),
         // As for a table row without a text: the same data set gives the same documents in either form.
         Some(Value::Null) => Ok(Vec::new()),
@@ -316,7 +316,7 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
             "`{field}` is neither a string nor a list of strings"
         ))),
         None => {
-            let missing = json_line::missing(&object, field);
+            let missing = json_line::missing_field(&object, field);
             Err(at(format!("{missing}; set [data] field")))
         }
     }

@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Returns the result of `read`, or an error with the message of its panic.
-pub(in crate::data) fn panics<T>(read: impl FnOnce() -> T) -> Result<T, String> {
+pub(in crate::data) fn catch_panic<T>(read: impl FnOnce() -> T) -> Result<T, String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();

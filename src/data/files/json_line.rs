@@ -37,11 +37,14 @@ pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> 
 
 /// Returns the value of a field; `a.b` also means field `b` of the object `a`, as columns of tables are
 /// named.
-pub(in crate::data) fn inside<'a>(object: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+pub(in crate::data) fn nested_field<'a>(
+    object: &'a Map<String, Value>,
+    name: &str,
+) -> Option<&'a Value> {
     object.get(name).or_else(|| {
         name.match_indices('.').find_map(|(point, _)| {
             match object.get(&name[..point])? {
-                Value::Object(inner) => inside(inner, &name[point + 1..]),
+                Value::Object(inner) => nested_field(inner, &name[point + 1..]),
                 // Null has no fields, like a row without the struct.
                 nothing @ Value::Null => Some(nothing),
                 _ => None,
@@ -51,7 +54,7 @@ pub(in crate::data) fn inside<'a>(object: &'a Map<String, Value>, name: &str) ->
 }
 
 /// Returns the clause for a field that an object lacks, with the nearest existing one.
-pub(in crate::data) fn missing(object: &Map<String, Value>, name: &str) -> String {
+pub(in crate::data) fn missing_field(object: &Map<String, Value>, name: &str) -> String {
     let all = names(object);
     let hint = suggestion(name, all.iter().map(String::as_str));
     format!("no field `{name}`{hint}")
@@ -118,7 +121,7 @@ impl<'de> Deserialize<'de> for Object {
 
 #[cfg(test)]
 mod tests {
-    use super::{inside, missing, object};
+    use super::{missing_field, nested_field, object};
 
     #[test]
     fn an_object_is_told_from_what_is_none() {
@@ -143,7 +146,7 @@ mod tests {
     fn a_field_is_found_under_its_whole_name_or_inside_of_objects() {
         let line = r#"{"a": {"b": 1, "c.d": {"e": 2}}, "a.b": 3, "n": null, "s": {}}"#;
         let object = object(line).unwrap();
-        let found = |name: &str| inside(&object, name).map(ToString::to_string);
+        let found = |name: &str| nested_field(&object, name).map(ToString::to_string);
         for (name, value) in [
             ("a.b", Some("3")),
             ("a.c.d.e", Some("2")),
@@ -155,9 +158,9 @@ mod tests {
         ] {
             assert_eq!(found(name).as_deref(), value, "{name}");
         }
-        let told = missing(&object, "a.c.d.f");
+        let told = missing_field(&object, "a.c.d.f");
         assert_eq!(told, "no field `a.c.d.f`; did you mean `a.c.d.e`?");
-        let told = missing(&object, "source");
+        let told = missing_field(&object, "source");
         assert!(told.contains("allowed: `a.b`"), "{told}");
         assert!(told.contains("`s`"), "{told}");
     }

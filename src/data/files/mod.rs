@@ -4,10 +4,9 @@
 pub mod archive;
 pub(in crate::data) mod articles;
 pub mod columnar;
-mod cutting;
 pub(in crate::data) mod delimiter;
+pub mod discovery;
 pub mod documents;
-pub mod found;
 pub(in crate::data) mod guard;
 pub(in crate::data) mod json_line;
 pub mod packed;
@@ -15,3 +14,4 @@ pub(super) mod paths;
 pub(in crate::data) mod records;
 pub(in crate::data) mod row_lines;
 pub(super) mod splits;
+mod splitting;

@@ -17,7 +17,7 @@ const MOST_UNPACKED: u64 = 100;
 /// Unpacked size in bytes that any packed file may have.
 const ALWAYS_UNPACKED: u64 = 64 << 20;
 /// Byte-order mark that some programs write before UTF-8.
-const MARK: char = '\u{FEFF}';
+const BOM: char = '\u{FEFF}';
 /// Number of bytes read at once.
 const BLOCK: usize = 1 << 20;
 
@@ -52,7 +52,7 @@ pub struct Unpacked {
     packing: Packing,
     size: u64,
     /// Number of bytes that may still be unpacked.
-    left: u64,
+    remaining: u64,
 }
 
 impl Unpacked {
@@ -61,7 +61,7 @@ impl Unpacked {
     /// # Errors
     /// If the file cannot be read.
     pub fn open(path: &Path) -> Result<Self> {
-        crate::files::require_ordinary(path)?;
+        crate::files::require_regular(path)?;
         let file = File::open(path).map_err(Error::io("read", path))?;
         let size = file.metadata().map_err(Error::io("read", path))?.len();
         let mut file = BufReader::with_capacity(BLOCK, file);
@@ -79,7 +79,7 @@ impl Unpacked {
             reader,
             packing,
             size,
-            left: match packing {
+            remaining: match packing {
                 Packing::Plain => u64::MAX,
                 _ => size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED),
             },
@@ -111,7 +111,7 @@ impl Read for Unpacked {
                 return Err(io::Error::other(Fault(why)));
             }
         };
-        self.left = match self.left.checked_sub(count as u64) {
+        self.remaining = match self.remaining.checked_sub(count as u64) {
             Some(left) => left,
             None => {
                 let most = self.size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED);
@@ -149,11 +149,11 @@ pub fn content(path: &Path) -> Result<Vec<u8>> {
 /// As for [`content`]; also if the file is not UTF-8, with the line.
 pub(in crate::data) fn text(path: &Path) -> Result<String> {
     let content = content(path)?;
-    crate::files::require_narrow(path.display(), &content)?;
+    crate::files::refuse_utf16(path.display(), &content)?;
     let mut text =
         String::from_utf8(content).map_err(|e| not_text(path, e.as_bytes(), e.utf8_error()))?;
-    if text.starts_with(MARK) {
-        text.drain(..MARK.len_utf8());
+    if text.starts_with(BOM) {
+        text.drain(..BOM.len_utf8());
     }
     Ok(text)
 }
@@ -178,18 +178,18 @@ pub(in crate::data) fn not_text_at(path: &Path, line: u64, byte: usize) -> Error
 /// `train.jsonl`.
 pub fn plain_name(path: &Path) -> String {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    stripped(&name.to_lowercase()).to_owned()
+    strip_ending(&name.to_lowercase()).to_owned()
 }
 
 /// Returns a name without the ending of its packing.
-pub fn stripped(name: &str) -> &str {
+pub fn strip_ending(name: &str) -> &str {
     let plain = ENDINGS.iter().find_map(|ending| name.strip_suffix(ending));
     plain.unwrap_or(name)
 }
 
 /// Returns the path if it exists, otherwise the packed file of a plain path, or the plain file of a packed
 /// path.
-pub fn either(path: &Path) -> Option<PathBuf> {
+pub fn existing_variant(path: &Path) -> Option<PathBuf> {
     if path.exists() {
         return Some(path.to_path_buf());
     }

@@ -82,7 +82,7 @@ fn objects(text: &str, path: &Path) -> Result<Vec<Record>> {
 fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Result<Vec<Record>> {
     let quoted = delimiter == b',';
     if quoted {
-        tables::whole_quotes(text.as_bytes(), delimiter)
+        tables::require_closed_quotes(text.as_bytes(), delimiter)
             .map_err(|(line, why)| at(path, line, why))?;
     }
     let mut reader = csv::ReaderBuilder::new()
@@ -99,7 +99,10 @@ fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Resu
         }
         false => columns.to_vec(),
     };
-    if let (true, Some(why)) = (columns.is_empty(), delimiters::other(&names, delimiter)) {
+    if let (true, Some(why)) = (
+        columns.is_empty(),
+        delimiters::other_delimiter_hint(&names, delimiter),
+    ) {
         return Err(at(path, 1, &why));
     }
     let mut lines = RowLines::of(text);

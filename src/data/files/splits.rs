@@ -31,8 +31,12 @@ type Patterns = BTreeMap<usize, String>;
 ///
 /// # Errors
 /// If there are such files; the message has the keys for each split, and the pattern that takes all files.
-pub(in crate::data) fn require_one(key: &str, folder: &Path, files: &[PathBuf]) -> Result<()> {
-    let all = places(files);
+pub(in crate::data) fn require_single_split(
+    key: &str,
+    folder: &Path,
+    files: &[PathBuf],
+) -> Result<()> {
+    let all = splits_by_folder(files);
     let several = all.iter().find(|(_, patterns)| patterns.len() > 1);
     let Some((place, patterns)) = several.filter(|_| folder.is_dir()) else {
         return Ok(());
@@ -49,13 +53,13 @@ pub(in crate::data) fn require_one(key: &str, folder: &Path, files: &[PathBuf]) 
     };
     Err(Error::usage(format!(
         "[data] {key} = {folder:?} holds the files of several splits, which would be read as one: {remedy}; {} all of them",
-        everything(folder, files)
+        patterns_of_all(folder, files)
     )))
 }
 
 /// Returns the patterns for all files below a folder: one per extension, or a single one if a file has no
 /// extension.
-fn everything(folder: &Path, files: &[PathBuf]) -> String {
+fn patterns_of_all(folder: &Path, files: &[PathBuf]) -> String {
     let endings: BTreeSet<Option<&OsStr>> = files.iter().map(|file| file.extension()).collect();
     let endings: Option<Vec<&str>> = endings.into_iter().map(|e| e?.to_str()).collect();
     let pattern = |ending: &&str| folder.join(format!("**/*.{ending}"));
@@ -71,8 +75,8 @@ fn everything(folder: &Path, files: &[PathBuf]) -> String {
 
 /// Returns the keys for some files according to their splits: `path = "data/train-*.parquet"`; `None` if
 /// their names tell no split.
-pub(in crate::data) fn named(files: &[PathBuf]) -> Option<String> {
-    let all = places(files);
+pub(in crate::data) fn suggested_keys(files: &[PathBuf]) -> Option<String> {
+    let all = splits_by_folder(files);
     let (place, patterns) = all.first_key_value()?;
     Some(keyed(place, patterns))
 }
@@ -86,7 +90,7 @@ fn keyed(place: &Path, patterns: &Patterns) -> String {
 }
 
 /// Returns the splits found in each folder.
-fn places(files: &[PathBuf]) -> BTreeMap<PathBuf, Patterns> {
+fn splits_by_folder(files: &[PathBuf]) -> BTreeMap<PathBuf, Patterns> {
     let mut all: BTreeMap<PathBuf, Patterns> = BTreeMap::new();
     for (place, key, pattern) in files.iter().filter_map(|file| split_of(file)) {
         let patterns = all.entry(place).or_default();
@@ -147,7 +151,7 @@ mod tests {
         let files: Vec<PathBuf> = files.iter().map(|file| folder.path().join(file)).collect();
         let place = folder.path().join("ds");
         std::fs::create_dir(&place).unwrap();
-        let refused = require_one(key, &place, &files).err();
+        let refused = require_single_split(key, &place, &files).err();
         let said = refused.map_or_else(String::new, |error| error.to_string());
         said.replace(&format!("{}/", folder.path().display()), "")
     }
@@ -210,8 +214,8 @@ mod tests {
         ] {
             assert_eq!(told(files), "", "{files:?}");
         }
-        let one = named(&["ds/data/train-0.parquet".into()]);
+        let one = suggested_keys(&["ds/data/train-0.parquet".into()]);
         assert_eq!(one.unwrap(), "path = \"ds/data/train-*.parquet\"");
-        assert_eq!(named(&["ds/data/0.parquet".into()]), None);
+        assert_eq!(suggested_keys(&["ds/data/0.parquet".into()]), None);
     }
 }

@@ -176,7 +176,7 @@ impl AugmentConfig {
 }
 
 /// Returns the image `[channels, height, width]`, cropped, mirrored and changed by operations.
-pub fn change(
+pub fn augment_image(
     image: &[u8],
     shape: [usize; 3],
     config: &AugmentConfig,
@@ -188,7 +188,7 @@ pub fn change(
         let span = 2 * config.crop as u64 + 1;
         let mut offset = || stream.below(span) as isize - config.crop as isize;
         let (down, right) = (offset(), offset());
-        moved(image, shape, down, right)
+        shifted(image, shape, down, right)
     } else {
         image.to_vec()
     };
@@ -207,7 +207,7 @@ pub fn change(
 }
 
 /// Returns the image's window shifted by these pixels down and right; black outside the image.
-fn moved(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize) -> Vec<u8> {
+fn shifted(image: &[u8], [_, height, width]: [usize; 3], down: isize, right: isize) -> Vec<u8> {
     // Columns of the window that lie inside the image.
     let seen = |size: usize, by: isize| {
         let size = size as isize;

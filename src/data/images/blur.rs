@@ -11,8 +11,8 @@ pub fn blurred(image: &[u8], [_, height, width]: [usize; 3], sigma: f32) -> Vec<
     let mut out = Vec::with_capacity(image.len());
     for plane in image.chunks_exact((height * width).max(1)) {
         let plane: Vec<f32> = plane.iter().map(|p| f32::from(*p)).collect();
-        let across = along(&plane, [height, width], [width, 1], sigma);
-        let both = along(&across, [width, height], [1, width], sigma);
+        let across = blur_lines(&plane, [height, width], [width, 1], sigma);
+        let both = blur_lines(&across, [width, height], [1, width], sigma);
         out.extend(both.iter().map(|x| x.round_ties_even() as u8));
     }
     out
@@ -30,7 +30,12 @@ fn weights(length: usize, sigma: f32) -> Vec<f32> {
 
 /// Blurs every line of a plane of `lines` lines with `length` pixels each; `steps` holds the strides from
 /// line to line and from pixel to pixel.
-fn along(plane: &[f32], [lines, length]: [usize; 2], steps: [usize; 2], sigma: f32) -> Vec<f32> {
+fn blur_lines(
+    plane: &[f32],
+    [lines, length]: [usize; 2],
+    steps: [usize; 2],
+    sigma: f32,
+) -> Vec<f32> {
     let weights = weights(length, sigma);
     let last = length.saturating_sub(1);
     let mut out = vec![0.0; plane.len()];

@@ -323,14 +323,14 @@ pub(in crate::data) fn new_run_faults(
         !mean.iter().all(|x| (-1.0..=1.0).contains(x)),
         &format!(
             "mean = {mean:?} must be -1 to 1: pixels are 0 to 1{}",
-            of_bytes(mean)
+            byte_scale_hint(mean)
         ),
     );
     fault(
         !std.iter().all(|x| (1e-6..=1.0).contains(x)),
         &format!(
             "std = {std:?} must be 1e-6 to 1: pixels are 0 to 1{}",
-            of_bytes(std)
+            byte_scale_hint(std)
         ),
     );
     faults.extend(augment.misfits(channels, size));
@@ -338,7 +338,7 @@ pub(in crate::data) fn new_run_faults(
 }
 
 /// If the numbers look as if they were for pixels from 0 to 255, returns a hint with their values for pixels from 0 to 1.
-fn of_bytes(list: &[f64]) -> String {
+fn byte_scale_hint(list: &[f64]) -> String {
     let alike = list.iter().all(|x| (0.0..=255.0).contains(x)) && list.iter().any(|x| *x > 1.0);
     if !alike {
         return String::new();

@@ -52,12 +52,12 @@ pub fn shape_of(bytes: &[u8], name: &str) -> Result<[usize; 3]> {
 /// If the file is neither PNG nor JPEG, is damaged or too large, or as for [`Fit::apply`]; `name` identifies
 /// it in the message.
 pub fn decode(bytes: &[u8], name: &str, wanted: [usize; 3], fit: Option<Fit>) -> Result<Vec<u8>> {
-    let (pixels, shape) = whole(bytes, name)?;
+    let (pixels, shape) = decode_full_size(bytes, name)?;
     fitted(&pixels, shape, wanted, fit).map_err(|error| misfit(name, &error))
 }
 
 /// Returns the pixels of a file in its own size, and their shape.
-fn whole(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
+fn decode_full_size(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     let mut decoder = decoder(bytes, name)?;
     let turned = orientation(&mut decoder);
     if decoder.total_bytes() > MOST_BYTES {

@@ -4,7 +4,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::pictures::{coloured, shaped};
+use super::pictures::{shaped, with_channels};
 use super::resize::{Filter, resize_in_bytes};
 use crate::error::{Error, Result};
 
@@ -46,7 +46,7 @@ pub fn fitted(
 
 impl Fit {
     /// Describes how images were brought to one size, in words that follow "images".
-    pub fn told(fit: Option<Self>) -> String {
+    pub fn describe(fit: Option<Self>) -> String {
         match fit {
             None => "stretched to their size".into(),
             Some(Self {
@@ -64,7 +64,7 @@ impl Fit {
     /// Returns the fit that shows, at the size `wanted` (height and width), the same part of an image as this
     /// one at the size `from`.
     #[must_use]
-    pub fn in_proportion(self, from: [usize; 2], wanted: [usize; 2]) -> Self {
+    pub fn scaled_to(self, from: [usize; 2], wanted: [usize; 2]) -> Self {
         let scaled = |length: usize, side: usize| {
             length
                 .saturating_mul(wanted[side])
@@ -97,7 +97,7 @@ impl Fit {
                 from[1], from[2], size[0], size[1]
             )));
         }
-        let image = coloured(image, from[0], channels);
+        let image = with_channels(image, from[0], channels);
         let resized = if [from[1], from[2]] == size {
             image
         } else {

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 
 use super::{Fit, Pictures, decode};
 use crate::data::Origin;
-use crate::data::files::{archive, columnar, found, splits};
+use crate::data::files::{archive, columnar, discovery, splits};
 use crate::error::{Error, Result, suggestion};
 
 /// File name extensions of images.
@@ -40,7 +40,7 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
 
 /// The channels, size and classes that images should have.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct ImageRequirements<'a> {
     /// Channels, 1 or 3; `None` for those of the files.
     pub channels: Option<usize>,
     /// Height and width; `None` for those of the first image.
@@ -52,7 +52,7 @@ pub struct Wanted<'a> {
 }
 
 /// An image that has been found, not yet decoded.
-pub(in crate::data) struct Found {
+pub(in crate::data) struct FoundImage {
     pub(in crate::data) class: String,
     /// Name in messages.
     pub(in crate::data) name: String,
@@ -66,7 +66,7 @@ pub(in crate::data) enum Content {
     Packed(Vec<u8>),
 }
 
-impl Found {
+impl FoundImage {
     fn bytes(&self) -> Result<Cow<'_, [u8]>> {
         match &self.content {
             Content::File(path) => Ok(Cow::Owned(crate::files::read(path)?)),
@@ -78,7 +78,7 @@ impl Found {
 /// The files of a folder.
 #[derive(Default)]
 struct Listing {
-    images: Vec<Found>,
+    images: Vec<FoundImage>,
     /// Names of the files that are not images.
     others: Vec<String>,
 }
@@ -87,19 +87,22 @@ struct Listing {
 ///
 /// # Errors
 /// If there is no image, an image lies outside a class, a class is not wanted, or a file cannot be decoded.
-pub fn read(root: &Path, wanted: Wanted) -> Result<(Pictures, Vec<String>, Option<String>)> {
+pub fn read(
+    root: &Path,
+    wanted: ImageRequirements,
+) -> Result<(Pictures, Vec<String>, Option<String>)> {
     let Listing {
         images: found,
         others,
     } = match archive::split(root) {
-        Some((file, inside)) => packed(root, archive::entries(&file, &inside)?)?,
-        None => on_disk(root)?,
+        Some((file, inside)) => list_archive(root, archive::entries(&file, &inside)?)?,
+        None => list_folder(root)?,
     };
     if found.is_empty() {
-        return Err(nothing(root));
+        return Err(no_images_error(root));
     }
     let classes = classes(root, &found, wanted.classes)?;
-    let label = |image: &Found| classes.iter().position(|c| *c == image.class);
+    let label = |image: &FoundImage| classes.iter().position(|c| *c == image.class);
     let labels = found.iter().filter_map(label).map(|l| l as i32).collect();
     Ok((
         decoded(&found, labels, wanted)?,
@@ -118,20 +121,20 @@ fn note(root: &Path, others: &[String]) -> Option<String> {
     Some(format!(
         "[data] {}: {files} passed over: {}",
         root.display(),
-        found::shown(others, NAMED)
+        discovery::join_first(others, NAMED)
     ))
 }
 
 /// The error of a folder without an image; it names tables of images further below.
-fn nothing(root: &Path) -> Error {
-    let mut tables = found::below(root).unwrap_or_default();
+fn no_images_error(root: &Path) -> Error {
+    let mut tables = discovery::files_below(root).unwrap_or_default();
     tables.retain(|file| columnar::is_columnar(file));
     let remedy = match tables.first().and_then(|table| table.parent()) {
         None => "; it needs a folder for each class with .png, .jpg or .jpeg files".to_owned(),
         Some(folder) => format!(
             ", and tables of images lie in {}: give {}",
             folder.display(),
-            splits::named(&tables).unwrap_or_else(|| format!("path = {folder:?}"))
+            splits::suggested_keys(&tables).unwrap_or_else(|| format!("path = {folder:?}"))
         ),
     };
     Error::usage(format!("[data] {} holds no image{remedy}", root.display()))
@@ -139,9 +142,9 @@ fn nothing(root: &Path) -> Error {
 
 /// Decodes images with these labels into one shape.
 pub(in crate::data) fn decoded(
-    found: &[Found],
+    found: &[FoundImage],
     labels: Vec<i32>,
-    wanted: Wanted,
+    wanted: ImageRequirements,
 ) -> Result<Pictures> {
     let shape = shape(found, wanted)?;
     let images = found
@@ -157,7 +160,7 @@ pub(in crate::data) fn decoded(
 }
 
 /// Returns the names of the classes; every image must belong to one.
-fn classes(root: &Path, found: &[Found], wanted: Option<&[String]>) -> Result<Vec<String>> {
+fn classes(root: &Path, found: &[FoundImage], wanted: Option<&[String]>) -> Result<Vec<String>> {
     let mut names: Vec<String> = found.iter().map(|f| f.class.clone()).collect();
     names.sort();
     names.dedup();
@@ -174,8 +177,8 @@ fn classes(root: &Path, found: &[Found], wanted: Option<&[String]>) -> Result<Ve
     }
 }
 
-fn shape(found: &[Found], wanted: Wanted) -> Result<[usize; 3]> {
-    let of = |image: &Found| decode::shape_of(&image.bytes()?, &image.name);
+fn shape(found: &[FoundImage], wanted: ImageRequirements) -> Result<[usize; 3]> {
+    let of = |image: &FoundImage| decode::shape_of(&image.bytes()?, &image.name);
     let first = match wanted.size {
         Some([height, width]) => [0, height, width],
         None => of(&found[0])?,
@@ -190,21 +193,21 @@ fn shape(found: &[Found], wanted: Wanted) -> Result<[usize; 3]> {
     Ok([channels, first[1], first[2]])
 }
 
-fn on_disk(root: &Path) -> Result<Listing> {
+fn list_folder(root: &Path) -> Result<Listing> {
     let mut found = Listing::default();
     for class in listed(root)? {
         if !class.is_dir() {
-            placed(root, &[name(&class)])?;
+            is_class_image(root, &[name(&class)])?;
             found.others.push(name(&class));
             continue;
         }
         for path in listed(&class)? {
             let parts = [name(&class), name(&path)];
             if path.is_dir() {
-                return Err(deeper(root, &parts[0], &parts[1]));
+                return Err(too_deep_error(root, &parts[0], &parts[1]));
             }
-            match placed(root, &parts)? {
-                true => found.images.push(Found {
+            match is_class_image(root, &parts)? {
+                true => found.images.push(FoundImage {
                     class: name(&class),
                     name: path.display().to_string(),
                     origin: Origin::of_file(&path),
@@ -217,15 +220,15 @@ fn on_disk(root: &Path) -> Result<Listing> {
     Ok(found)
 }
 
-fn packed(root: &Path, entries: Vec<archive::Entry>) -> Result<Listing> {
+fn list_archive(root: &Path, entries: Vec<archive::Entry>) -> Result<Listing> {
     let mut found = Listing::default();
     for (path, bytes) in entries {
         let parts: Vec<String> = path.split('/').map(str::to_owned).collect();
         if let [class, inner, _, ..] = parts.as_slice() {
-            return Err(deeper(root, class, inner));
+            return Err(too_deep_error(root, class, inner));
         }
-        match placed(root, &parts)? {
-            true => found.images.push(Found {
+        match is_class_image(root, &parts)? {
+            true => found.images.push(FoundImage {
                 class: parts[0].clone(),
                 name: root.join(&path).display().to_string(),
                 origin: Origin::of_file(&root.join(path)),
@@ -255,7 +258,7 @@ fn name(path: &Path) -> String {
 }
 
 /// Whether a file is an image of a class, judged by its path below the root.
-fn placed(root: &Path, parts: &[String]) -> Result<bool> {
+fn is_class_image(root: &Path, parts: &[String]) -> Result<bool> {
     let name = parts.last().map(|n| n.to_lowercase()).unwrap_or_default();
     let ending = name.rsplit_once('.').map(|(_, ending)| ending);
     let root = root.display();
@@ -273,7 +276,7 @@ fn placed(root: &Path, parts: &[String]) -> Result<bool> {
     }
 }
 
-fn deeper(root: &Path, class: &str, inner: &str) -> Error {
+fn too_deep_error(root: &Path, class: &str, inner: &str) -> Error {
     let root = root.display();
     Error::usage(format!(
         "[data] {root}/{class}/{inner} is a folder, and images lie in {root}/CLASS/; if `{class}` holds the classes, \

@@ -4,7 +4,7 @@
 
 /// Returns the image `[3, height, width]` with every hue rotated by `by`, a share of the circle from -0.5 to
 /// 0.5; images of one channel are returned unchanged.
-pub fn turned(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
+pub fn rotate_hue(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
     if channels != 3 {
         return image;
     }
@@ -12,9 +12,10 @@ pub fn turned(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
     let (red, rest) = image.split_at_mut(area);
     let (green, blue) = rest.split_at_mut(area);
     for ((red, green), blue) in red.iter_mut().zip(green).zip(blue) {
-        let [hue, saturation, value] = parted([*red, *green, *blue].map(|p| f32::from(p) / 255.0));
+        let [hue, saturation, value] =
+            rgb_to_hsv([*red, *green, *blue].map(|p| f32::from(p) / 255.0));
         let hue = (hue + by).rem_euclid(1.0);
-        let whole = joined([hue, saturation, value]);
+        let whole = hsv_to_rgb([hue, saturation, value]);
         [*red, *green, *blue] = whole.map(|x| (x * 255.0).round_ties_even() as u8);
     }
     image
@@ -22,7 +23,7 @@ pub fn turned(mut image: Vec<u8>, channels: usize, by: f32) -> Vec<u8> {
 
 /// Converts a colour to hue (as a share of the circle, starting at red), saturation and value, all from 0 to
 /// 1.
-fn parted([red, green, blue]: [f32; 3]) -> [f32; 3] {
+fn rgb_to_hsv([red, green, blue]: [f32; 3]) -> [f32; 3] {
     let value = red.max(green).max(blue);
     let range = value - red.min(green).min(blue);
     if range == 0.0 {
@@ -37,7 +38,7 @@ fn parted([red, green, blue]: [f32; 3]) -> [f32; 3] {
 }
 
 /// Converts hue, saturation and value to a colour.
-fn joined([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
+fn hsv_to_rgb([hue, saturation, value]: [f32; 3]) -> [f32; 3] {
     let place = hue * 6.0;
     let share = place - place.floor();
     let least = value * (1.0 - saturation);
@@ -60,10 +61,10 @@ mod tests {
     #[test]
     fn a_third_of_the_circle_makes_green_of_red() {
         let third = 1.0 / 3.0;
-        assert_eq!(turned(vec![255, 0, 0], 3, third), [0, 255, 0]);
-        assert_eq!(turned(vec![255, 0, 0], 3, -third), [0, 0, 255]);
-        assert_eq!(turned(vec![0, 200, 100], 3, 0.0), [0, 200, 100]);
-        assert_eq!(turned(vec![9, 9, 9], 3, 0.2), [9, 9, 9]);
-        assert_eq!(turned(vec![9, 8, 7], 1, 0.2), [9, 8, 7]);
+        assert_eq!(rotate_hue(vec![255, 0, 0], 3, third), [0, 255, 0]);
+        assert_eq!(rotate_hue(vec![255, 0, 0], 3, -third), [0, 0, 255]);
+        assert_eq!(rotate_hue(vec![0, 200, 100], 3, 0.0), [0, 200, 100]);
+        assert_eq!(rotate_hue(vec![9, 9, 9], 3, 0.2), [9, 9, 9]);
+        assert_eq!(rotate_hue(vec![9, 8, 7], 1, 0.2), [9, 8, 7]);
     }
 }

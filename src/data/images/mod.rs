@@ -12,7 +12,7 @@ pub(in crate::data) mod config;
 pub mod decode;
 mod fit;
 pub mod folder;
-mod form;
+mod format;
 pub mod hue;
 pub mod idx;
 mod jpeg_end;

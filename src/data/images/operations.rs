@@ -81,13 +81,13 @@ impl Operation {
         let (down, right) = (shape[1] as f64 / 2.0, shape[2] as f64 / 2.0);
         match self {
             Self::Identity => image,
-            Self::ShearX(s) => moved(&image, shape, |x, y| (x + s * y, y)),
-            Self::ShearY(s) => moved(&image, shape, |x, y| (x, y + s * x)),
-            Self::TranslateX(by) => moved(&image, shape, |x, y| (x - by, y)),
-            Self::TranslateY(by) => moved(&image, shape, |x, y| (x, y - by)),
+            Self::ShearX(s) => resampled(&image, shape, |x, y| (x + s * y, y)),
+            Self::ShearY(s) => resampled(&image, shape, |x, y| (x, y + s * x)),
+            Self::TranslateX(by) => resampled(&image, shape, |x, y| (x - by, y)),
+            Self::TranslateY(by) => resampled(&image, shape, |x, y| (x, y - by)),
             Self::Rotate(degrees) => {
                 let (sin, cos) = (degrees * PI / 180.0).sin_cos();
-                moved(&image, shape, |x, y| {
+                resampled(&image, shape, |x, y| {
                     let (x, y) = (x - right, y - down);
                     (x * cos - y * sin + right, x * sin + y * cos + down)
                 })
@@ -119,7 +119,7 @@ impl Operation {
             }
             Self::AutoContrast => each_plane(image, shape, stretched),
             Self::Equalize => each_plane(image, shape, equalized),
-            Self::Hue(by) => hue::turned(image, shape[0], by),
+            Self::Hue(by) => hue::rotate_hue(image, shape[0], by),
         }
     }
 }
@@ -132,7 +132,7 @@ pub fn mirror(image: &mut [u8], width: usize) {
 }
 
 /// Takes each pixel from the one nearest to where `place` maps it; coordinates refer to pixel centres.
-fn moved(image: &[u8], shape: [usize; 3], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<u8> {
+fn resampled(image: &[u8], shape: [usize; 3], place: impl Fn(f64, f64) -> (f64, f64)) -> Vec<u8> {
     let [_, height, width] = shape;
     let nearest = |at: f64, size: usize| {
         let at = (at - 0.5).round_ties_even();

@@ -61,7 +61,7 @@ impl Pictures {
 
 /// Converts an image `[channels, height, width]` to another shape: first the channels, then the size.
 pub fn shaped(image: &[u8], from: [usize; 3], to: [usize; 3]) -> Vec<u8> {
-    let image = coloured(image, from[0], to[0]);
+    let image = with_channels(image, from[0], to[0]);
     if from[1..] == to[1..] {
         return image;
     }
@@ -70,7 +70,7 @@ pub fn shaped(image: &[u8], from: [usize; 3], to: [usize; 3]) -> Vec<u8> {
 
 /// Converts an image to one channel or three. Grey is the luma of ITU-R BT.601 in integers, as in PIL's
 /// `convert("L")`: (19595 R + 38470 G + 7471 B + 2¹⁵) / 2¹⁶.
-pub(super) fn coloured(image: &[u8], from: usize, to: usize) -> Vec<u8> {
+pub(super) fn with_channels(image: &[u8], from: usize, to: usize) -> Vec<u8> {
     match (from, to) {
         (1, 3) => image.repeat(3),
         (3, 1) => {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use super::cifar::{self, Version};
 use super::config::{Files, ImageFormat, ImagesConfig, new_run_faults};
-use super::folder::{self, Wanted};
+use super::folder::{self, ImageRequirements};
 use super::sequence::{self, Sequences};
-use super::source::{Augmented, Plain};
-use super::{AugmentConfig, Pictures, form, idx, normalise, table};
+use super::source::{Augmented, PictureSource};
+use super::{AugmentConfig, Pictures, format, idx, normalise, table};
 use crate::data::files::paths::Paths;
 use crate::data::split::{SPLIT_SEED, bounds, limit};
 use crate::data::{Data, DataSet, ExampleForm, PerSplit, Request, Shape, Source, Split};
@@ -36,7 +36,7 @@ impl DataSet for ImagesConfig {
         new_run_faults(form, [&self.mean, &self.std], &self.augment)
     }
 
-    fn mixed_classes(&self) -> Vec<(&'static str, f64)> {
+    fn mixing_augmentations(&self) -> Vec<(&'static str, f64)> {
         let both = [
             ("mixup", self.augment.mixup),
             ("cutmix", self.augment.cutmix),
@@ -48,7 +48,7 @@ impl DataSet for ImagesConfig {
         self.augment != AugmentConfig::default()
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         match self.sequence {
             true => ExampleForm::Labelled,
             false => ExampleForm::Images,
@@ -83,7 +83,7 @@ impl DataSet for ImagesConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        form::examples_in(self.format, folder, files)
+        format::examples_in(self.format, folder, files)
     }
 
     fn is_text(&self) -> bool {
@@ -98,19 +98,19 @@ impl DataSet for ImagesConfig {
 fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let mut notes = Vec::new();
     let named = (!config.classes.is_empty()).then_some(config.classes.as_slice());
-    let of_run = request.run.and_then(|run| run.image);
-    let wanted = Wanted {
+    let of_run = request.run_shape.and_then(|run| run.image);
+    let wanted = ImageRequirements {
         channels: of_run.map(|[channels, ..]| channels).or(config.channels),
         size: of_run
             .map(|[_, height, width]| [height, width])
             .or(config.size),
         // A run that compares images with texts has no classes.
         classes: request
-            .run
+            .run_shape
             .map(|run| run.classes.as_slice())
             .filter(|classes| !classes.is_empty())
             .or(named),
-        fit: match request.run {
+        fit: match request.run_shape {
             Some(run) => run.fit,
             None => config.fit(),
         },
@@ -118,22 +118,22 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
     let all = config.files(Split::Train);
     let all = all.ok_or_else(|| Error::usage("[data] `path` is missing"))?;
     let (pictures, classes) = read(config, &all, request, wanted, &mut notes)?;
-    if request.run.is_none() {
+    if request.run_shape.is_none() {
         config.augment.require_fit(pictures.shape)?;
     }
     let [channels, height, width] = pictures.shape;
-    let like_training = Wanted {
+    let like_training = ImageRequirements {
         channels: Some(channels),
         size: Some([height, width]),
         classes: Some(&classes),
         fit: wanted.fit,
     };
     let pictures = Arc::new(pictures);
-    let parts = parts(config, pictures.len())?;
-    let (mean, std) = match request.run {
+    let parts = split_indices(config, pictures.len())?;
+    let (mean, std) = match request.run_shape {
         _ if config.sequence => (Vec::new(), Vec::new()),
         Some(run) => (run.mean.clone(), run.std.clone()),
-        None => measured([&config.mean, &config.std], &pictures, &parts.train)?,
+        None => moments([&config.mean, &config.std], &pictures, &parts.train)?,
     };
     let shape = match config.sequence {
         true => sequence::shape(height * width, classes.clone()),
@@ -155,14 +155,14 @@ fn prepare(config: &ImagesConfig, request: &Request) -> Result<Data> {
             }
             None => (pictures.clone(), parts.get(split).clone()),
         };
-        let source = Plain::new(pictures, chosen, split, &shape);
+        let source = PictureSource::new(pictures, chosen, split, &shape);
         Ok((!source.is_empty()).then(|| match config.sequence {
             true => Sequences::source(source, AugmentConfig::default(), request.seed),
             false => Arc::new(source) as Arc<dyn Source>,
         }))
     };
     let (valid, test) = (held_out(Split::Valid)?, held_out(Split::Test)?);
-    let train = Plain::new(pictures, parts.train, Split::Train, &shape);
+    let train = PictureSource::new(pictures, parts.train, Split::Train, &shape);
     let train = match config.sequence {
         true => Sequences::source(train, config.augment.clone(), request.seed),
         false => Augmented::source(train, &config.augment, request.seed),
@@ -180,17 +180,17 @@ fn read(
     config: &ImagesConfig,
     files: &Files,
     request: &Request,
-    wanted: Wanted,
+    wanted: ImageRequirements,
     notes: &mut Vec<String>,
 ) -> Result<(Pictures, Vec<String>)> {
     let places = request.places;
     let paths = files.paths.0.iter().map(|p| places.resolve(p));
     let paths = paths.collect::<Result<Vec<PathBuf>>>()?;
     let first = &paths[0];
-    let about = |error: Error| about(files.keys[0], files.paths, error);
+    let about = |error: Error| with_key(files.keys[0], files.paths, error);
     let format = match config.format {
         Some(format) => format,
-        None => form::guessed(first).map_err(about)?,
+        None => format::detect_format(first).map_err(about)?,
     };
     let [key, labels_key] = files.keys;
     if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
@@ -260,7 +260,7 @@ fn read(
 
 /// Adds the key that names the files to a fault of their content; otherwise a word of the message would be
 /// taken for the key.
-fn about(key: &str, paths: &Paths, error: Error) -> Error {
+fn with_key(key: &str, paths: &Paths, error: Error) -> Error {
     let Error::Invalid(mut faults) = error else {
         return error;
     };
@@ -279,7 +279,7 @@ fn about(key: &str, paths: &Paths, error: Error) -> Error {
 }
 
 /// Returns the indices of the images in each split, in the order of the files.
-fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
+fn split_indices(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
     let (valid, test) = config.fractions();
     let mut order: Vec<u32> = (0..count as u32).collect();
     if valid + test > 0.0 {
@@ -309,7 +309,7 @@ fn parts(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32>>> {
 }
 
 /// Returns the mean and standard deviation that the experiment sets, or those of the training images.
-pub(in crate::data) fn measured(
+pub(in crate::data) fn moments(
     [mean, std]: [&[f64]; 2],
     pictures: &Pictures,
     training: &[u32],

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use super::augment::{self, AugmentConfig};
 use super::decode;
-use super::source::Plain;
+use super::source::PictureSource;
 use crate::data::files::packed;
 use crate::data::{Item, Origin, Shape, Source, Split, TextItem};
 use crate::error::Result;
@@ -55,14 +55,18 @@ pub fn read(path: &Path, [height, width]: [usize; 2]) -> Result<TextItem> {
 
 /// A source of pictures as sequences, augmented anew for each draw.
 pub(super) struct Sequences {
-    plain: Plain,
+    plain: PictureSource,
     augment: AugmentConfig,
     seed: u64,
 }
 
 impl Sequences {
     /// Builds the source with these augmentations, drawn from `seed`.
-    pub(super) fn source(plain: Plain, augment: AugmentConfig, seed: u64) -> Arc<dyn Source> {
+    pub(super) fn source(
+        plain: PictureSource,
+        augment: AugmentConfig,
+        seed: u64,
+    ) -> Arc<dyn Source> {
         Arc::new(Self {
             plain,
             augment,
@@ -80,7 +84,7 @@ impl Source for Sequences {
         let (pixels, label) = self.plain.picture(sample);
         let mut stream = Stream::new(self.seed, Purpose::Augment, (draw, 0, 0));
         let shape = self.plain.shape();
-        let pixels = augment::change(pixels, shape, &self.augment, &mut stream);
+        let pixels = augment::augment_image(pixels, shape, &self.augment, &mut stream);
         Ok(item(&pixels, label))
     }
 

@@ -15,20 +15,20 @@ use crate::rng::{Purpose, Stream};
 const LARGE: usize = 1 << 14;
 
 /// A source of some of the pictures in order, normalised.
-pub struct Plain {
+pub struct PictureSource {
     pictures: Arc<Pictures>,
-    chosen: Vec<u32>,
+    indices: Vec<u32>,
     split: Split,
     normalise: Normalise,
 }
 
-impl Plain {
+impl PictureSource {
     /// Selects the `chosen` pictures and normalises them according to `shape`.
     pub fn new(pictures: Arc<Pictures>, chosen: Vec<u32>, split: Split, shape: &Shape) -> Self {
         let normalise = Normalise::new(&shape.mean, &shape.std, pictures.shape[0]);
         Self {
             pictures,
-            chosen,
+            indices: chosen,
             split,
             normalise,
         }
@@ -41,7 +41,7 @@ impl Plain {
 
     /// Returns the pixels and the label of an example.
     pub(super) fn picture(&self, sample: u64) -> (&[u8], i32) {
-        let index = self.chosen[sample as usize] as usize;
+        let index = self.indices[sample as usize] as usize;
         (self.pictures.get(index), self.pictures.labels[index])
     }
 
@@ -56,9 +56,9 @@ impl Plain {
     }
 }
 
-impl Source for Plain {
+impl Source for PictureSource {
     fn len(&self) -> usize {
-        self.chosen.len()
+        self.indices.len()
     }
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
@@ -75,7 +75,7 @@ impl Source for Plain {
     }
 
     fn origin(&self, sample: u64) -> Option<&Origin> {
-        let index = self.chosen[sample as usize] as usize;
+        let index = self.indices[sample as usize] as usize;
         self.pictures.origins.get(index)
     }
 
@@ -86,7 +86,7 @@ impl Source for Plain {
 
 /// A source of pictures that are augmented anew for each draw.
 pub struct Augmented {
-    plain: Plain,
+    plain: PictureSource,
     config: AugmentConfig,
     mixing: Option<Mixing>,
     seed: u64,
@@ -94,7 +94,7 @@ pub struct Augmented {
 
 impl Augmented {
     /// Builds the source of the pictures, augmented if the configuration asks for it.
-    pub fn source(plain: Plain, config: &AugmentConfig, seed: u64) -> Arc<dyn Source> {
+    pub fn source(plain: PictureSource, config: &AugmentConfig, seed: u64) -> Arc<dyn Source> {
         if *config == AugmentConfig::default() {
             return Arc::new(plain);
         }
@@ -113,10 +113,10 @@ impl Augmented {
     }
 
     /// Returns an augmented image, with random numbers from `stream`.
-    fn changed(&self, sample: u64, stream: &mut Stream) -> (Vec<f32>, i32) {
+    fn augmented(&self, sample: u64, stream: &mut Stream) -> (Vec<f32>, i32) {
         let shape = self.plain.pictures.shape;
         let (pixels, label) = self.plain.picture(sample);
-        let bytes = augment::change(pixels, shape, &self.config, stream);
+        let bytes = augment::augment_image(pixels, shape, &self.config, stream);
         let mut pixels = self.plain.normalise.apply(&bytes);
         augment::erase(&mut pixels, shape, self.config.erase, stream);
         (pixels, label)
@@ -129,13 +129,13 @@ impl Source for Augmented {
     }
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let (mut pixels, label) = self.changed(sample, &mut self.stream(draw, 0));
+        let (mut pixels, label) = self.augmented(sample, &mut self.stream(draw, 0));
         let Some(mixing) = &self.mixing else {
             return Ok(self.plain.item(pixels, label, None));
         };
         let mut how = self.stream(draw, 2);
         let partner = how.below(self.len() as u64);
-        let (other, other_label) = self.changed(partner, &mut self.stream(draw, 1));
+        let (other, other_label) = self.augmented(partner, &mut self.stream(draw, 1));
         let share = mixing.mix(&mut pixels, &other, self.plain.pictures.shape, &mut how);
         Ok(self.plain.item(pixels, label, Some((other_label, share))))
     }

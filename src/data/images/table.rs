@@ -7,7 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::folder::{Content, Found, Wanted, decoded};
+use super::folder::{Content, FoundImage, ImageRequirements, decoded};
 use super::{ImagesConfig, Pictures};
 use crate::data::files::columnar::{self, Features};
 use crate::data::{Origin, Request};
@@ -36,7 +36,7 @@ pub(super) fn read(
     config: &ImagesConfig,
     (key, paths): (&str, &[PathBuf]),
     request: &Request,
-    wanted: Wanted,
+    wanted: ImageRequirements,
 ) -> Result<(Pictures, Vec<String>)> {
     let files = request.files(key, paths, columnar::is_columnar)?;
     let mut images = Vec::new();
@@ -80,7 +80,7 @@ fn rows(
     path: &Path,
     [image, label]: &[String; 2],
     names: Option<&[String]>,
-    images: &mut Vec<Found>,
+    images: &mut Vec<FoundImage>,
 ) -> Result<()> {
     let wanted = [(image.as_str(), "image"), (label.as_str(), "label")];
     let file: Arc<Path> = path.into();
@@ -97,7 +97,7 @@ fn rows(
             Some(names) => Features::class(names, &written).map_err(fault)?.to_owned(),
             None => written,
         };
-        images.push(Found {
+        images.push(FoundImage {
             class,
             name: format!("the image in row {row} of {}", path.display()),
             origin: Origin::of_row(&file, row, Vec::new()),
@@ -108,7 +108,7 @@ fn rows(
 }
 
 /// Returns the classes of labels that have no names.
-fn sorted(images: &[Found]) -> Vec<String> {
+fn sorted(images: &[FoundImage]) -> Vec<String> {
     let mut classes: Vec<String> = images.iter().map(|image| image.class.clone()).collect();
     classes.sort_unstable_by_key(|label| (label.parse::<i64>().unwrap_or(i64::MAX), label.clone()));
     classes.dedup();
@@ -117,7 +117,7 @@ fn sorted(images: &[Found]) -> Vec<String> {
 
 /// Returns the number of an image's class, found by its name. If `classes` are other names, they rename the
 /// classes of the metadata, or the numbers from 0 on.
-fn number(image: &Found, classes: &[String], named: Option<&[String]>) -> Result<i32> {
+fn number(image: &FoundImage, classes: &[String], named: Option<&[String]>) -> Result<i32> {
     let by_name = |all: &[String]| all.iter().position(|class| *class == image.class);
     let renamed = || match named {
         Some(named) => by_name(named).filter(|_| named.len() == classes.len()),

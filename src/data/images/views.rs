@@ -8,7 +8,7 @@
 //! other views affect them.
 
 use super::operations::{self, Operation};
-use super::pictures::coloured;
+use super::pictures::with_channels;
 use super::resized_crop::{JitterConfig, ResizedCropConfig};
 use super::{blur, normalise::Normalise};
 use crate::data::batch::Views;
@@ -24,7 +24,7 @@ pub const LONGEST_SIDE: usize = 4096;
 /// Maximum standard deviation of the blur in pixels.
 const MOST_SIGMA: f64 = 100.0;
 /// Value from which on pixels are inverted (Grill et al. 2020, BYOL, appendix B).
-const INVERTED_FROM: f32 = 128.0;
+const SOLARIZE_THRESHOLD: f32 = 128.0;
 
 /// The configuration of views. A list of three holds the values for the first global view, the second one,
 /// and local views.
@@ -237,7 +237,7 @@ impl ViewsConfig {
             view = jitter.apply(view, shape, stream);
         }
         if greys && channels == 3 {
-            view = coloured(&coloured(&view, 3, 1), 1, 3);
+            view = with_channels(&with_channels(&view, 3, 1), 1, 3);
         }
         if blurs {
             let [least, most] = self.blur_sigma;
@@ -245,7 +245,7 @@ impl ViewsConfig {
             view = blur::blurred(&view, shape, sigma as f32);
         }
         match inverts {
-            true => Operation::Solarize(INVERTED_FROM).apply(view, shape),
+            true => Operation::Solarize(SOLARIZE_THRESHOLD).apply(view, shape),
             false => view,
         }
     }

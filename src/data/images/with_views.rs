@@ -11,7 +11,7 @@ use crate::error::Result;
 use std::sync::Arc;
 
 /// Mean and standard deviation assumed for data without its own normalisation.
-const UNSAID: (f32, f32) = (0.5, 0.25);
+const DEFAULT_MOMENTS: (f32, f32) = (0.5, 0.25);
 
 /// A source of images, each with its views.
 pub struct WithViews {
@@ -33,7 +33,10 @@ impl WithViews {
     ) -> Arc<dyn Source> {
         let channels = shape.image.map_or(0, |[channels, ..]| channels);
         let (mean, std) = match shape.mean.is_empty() {
-            true => (vec![UNSAID.0; channels], vec![UNSAID.1; channels]),
+            true => (
+                vec![DEFAULT_MOMENTS.0; channels],
+                vec![DEFAULT_MOMENTS.1; channels],
+            ),
             false => (shape.mean.clone(), shape.std.clone()),
         };
         Arc::new(Self {
@@ -87,8 +90,8 @@ impl Source for WithViews {
         true
     }
 
-    fn drawn(&self) -> bool {
-        self.images.drawn()
+    fn is_endless(&self) -> bool {
+        self.images.is_endless()
     }
 
     fn label(&self, sample: u64) -> Option<i32> {

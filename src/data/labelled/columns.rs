@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::column::Column;
-use super::several::{self, Several};
+use super::multi_label::{self, MultiLabelColumns};
 use super::tables::{Layout, Row};
 use crate::data::files::columnar::{self, Cell, Features};
 use crate::error::{Error, Result};
@@ -18,8 +18,8 @@ pub(super) fn classes(path: &Path, layout: &Layout) -> Result<Option<Vec<String>
             let features = columnar::features(path)?;
             Ok(match layout.several {
                 None => features.classes(name),
-                Some(Several::Listed(_)) => features.classes_of_lists(name),
-                Some(Several::Indicators(_)) => None,
+                Some(MultiLabelColumns::Listed(_)) => features.classes_of_lists(name),
+                Some(MultiLabelColumns::Indicators(_)) => None,
             })
         }
         Column::Name(_) | Column::Number(_) => Ok(None),
@@ -38,7 +38,7 @@ pub(super) fn name(rows: &mut [Row], names: &[String], several: bool, path: &Pat
             name.map_err(|why| Error::run(format!("{}: row {line} {why}", path.display())))
         };
         row.label = match several {
-            true => several::each(&row.label, of)?,
+            true => multi_label::each(&row.label, of)?,
             false => of(&row.label)?,
         };
     }
@@ -61,14 +61,14 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let pair = layout.pair.as_ref().map(|pair| name("pair", pair));
     let pair = pair.transpose()?;
     let answers = match &layout.several {
-        Some(Several::Indicators(names)) => names.clone(),
-        Some(Several::Listed(_)) | None => vec![name(layout.answer, &layout.label)?],
+        Some(MultiLabelColumns::Indicators(names)) => names.clone(),
+        Some(MultiLabelColumns::Listed(_)) | None => vec![name(layout.answer, &layout.label)?],
     };
     let mut wanted = vec![(text.as_str(), "text")];
     wanted.extend(pair.as_deref().map(|pair| (pair, "pair")));
     let key = match layout.several {
-        Some(Several::Indicators(_)) => "indicators",
-        Some(Several::Listed(_)) | None => layout.answer,
+        Some(MultiLabelColumns::Indicators(_)) => "indicators",
+        Some(MultiLabelColumns::Listed(_)) | None => layout.answer,
     };
     wanted.extend(answers.iter().map(|column| (column.as_str(), key)));
     let mut rows = Vec::new();
@@ -82,14 +82,14 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
         let pair = pair.is_some().then(&mut next).transpose()?;
         let label = match &layout.several {
             None => next()?.trim().to_owned(),
-            Some(several @ Several::Listed(_)) => {
+            Some(several @ MultiLabelColumns::Listed(_)) => {
                 let cell = cells.next().map_or(Cell::Missing, |(cell, _)| cell);
                 several.of_cells(cell)
             }
-            Some(Several::Indicators(names)) => {
+            Some(MultiLabelColumns::Indicators(names)) => {
                 let named = names.iter().map(|name| Ok((name.as_str(), next()?)));
                 let named = named.collect::<Result<Vec<_>>>()?;
-                let found = Several::of_indicators(named.into_iter());
+                let found = MultiLabelColumns::of_indicators(named.into_iter());
                 found.map_err(|why| Error::run(format!("{}: row {line}: {why}", path.display())))?
             }
         };

@@ -8,11 +8,11 @@ use rayon::prelude::*;
 use super::columns;
 use super::joined::Joining;
 use super::label_column as column;
-use super::labels::{Answers, Labels};
+use super::labels::{AnswerKind, Labels};
+use super::multi_label;
 use super::rows::Rows;
-use super::several;
 use super::tables::{self, Row};
-use crate::data::blank::Blank;
+use crate::data::blank::BlankExamples;
 use crate::data::parts::Parted;
 use crate::data::{Item, LabelledTextConfig, PerSplit, Request, Source, Split, TextItem};
 use crate::error::{Error, Result};
@@ -22,11 +22,11 @@ use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 const HEADER: &str = "; where the first line names the columns, set [data] header = true";
 
 /// Rows, each with the file that it is from.
-type Filed = Vec<(PathBuf, Row)>;
+type RowsWithFiles = Vec<(PathBuf, Row)>;
 
 impl LabelledTextConfig {
     /// Reads the rows of each split, with the file of each row, and the class names that are given or that a table stores.
-    pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<Filed>, Vec<String>)> {
+    pub(super) fn rows(&self, request: &Request) -> Result<(PerSplit<RowsWithFiles>, Vec<String>)> {
         let mut classes = self.classes.clone();
         let read = |split: Split, path: &Path| {
             let layout = self.layout(split, path);
@@ -64,22 +64,24 @@ impl LabelledTextConfig {
             } else {
                 given
             };
-            if given.is_empty() && request.run.is_none() {
+            if given.is_empty() && request.run_shape.is_none() {
                 column::check_lists(rows, &layout)?;
             }
-            let written = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
-            return match request.run {
+            let written = rows
+                .iter()
+                .flat_map(|(_, row)| multi_label::parts(&row.label));
+            return match request.run_shape {
                 Some(run) => Labels::of_run(run, written, given),
                 None => Labels::new(written, given),
             };
         }
-        if given.is_empty() && request.run.is_none() {
+        if given.is_empty() && request.run_shape.is_none() {
             column::check_column(rows, &layout)?;
             column::check_empty(rows)?;
             column::check_unlabelled(rows)?;
         }
         let written = rows.iter().map(|(_, row)| row.label.as_str());
-        match request.run {
+        match request.run_shape {
             Some(run) => Labels::of_run(run, written, given),
             None => Labels::new(written, given),
         }
@@ -146,11 +148,16 @@ impl LabelledTextConfig {
         }
         let first = self.encode(text, tokenizer)?;
         let second = pair.map(|pair| self.encode(pair, tokenizer)).transpose()?;
-        framed(first, second, self.context, tokenizer.edges().as_ref())
+        framed(
+            first,
+            second,
+            self.context,
+            tokenizer.special_token_layout().as_ref(),
+        )
     }
 
     /// Adds the remedy for a header line to a fault of an answer, if the row may be one.
-    fn on_first_line(&self, error: Error, split: Split, path: &Path, row: &Row) -> Error {
+    fn with_header_remedy(&self, error: Error, split: Split, path: &Path, row: &Row) -> Error {
         let may_name = row.line == 1 && !self.header.is_in(split) && !self.names_fields(path);
         match may_name {
             true => Error::run(format!("{error}{HEADER}")),
@@ -162,11 +169,11 @@ impl LabelledTextConfig {
     pub(super) fn source(
         &self,
         rows: &[(PathBuf, Row)],
-        answers: &Answers,
+        answers: &AnswerKind,
         tokenizer: &Tokenizer,
         split: Split,
-    ) -> Result<(Arc<dyn Source>, usize, Blank)> {
-        let edges = tokenizer.edges();
+    ) -> Result<(Arc<dyn Source>, usize, BlankExamples)> {
+        let edges = tokenizer.special_token_layout();
         if self.pair.is_some() && edges.is_none() {
             return Err(Error::usage(
                 "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
@@ -174,8 +181,8 @@ impl LabelledTextConfig {
         }
         let items = each(rows, |path, row| {
             // In a header line the text is a column name too, which the tokenizer need not be able to encode.
-            let said = answers.answered(TextItem::default(), &row.label);
-            let said = said.map_err(|e| self.on_first_line(e, split, path, row))?;
+            let said = answers.with_answer(TextItem::default(), &row.label);
+            let said = said.map_err(|e| self.with_header_remedy(e, split, path, row))?;
             let (item, lacks) = self.item(row, tokenizer, edges.as_ref())?;
             let item = TextItem {
                 label: said.label,
@@ -191,7 +198,7 @@ impl LabelledTextConfig {
             .zip(&items)
             .filter(|(_, (_, [_, empty]))| *empty);
         let places = empty.map(|((path, row), _)| format!("{}:{}", path.display(), row.line));
-        let blank = Blank::at(places);
+        let blank = BlankExamples::count_at(places);
         let items = items.into_iter().map(|(item, _)| item).collect();
         let source: Arc<dyn Source> = Arc::new(Rows::of(Labelled { items, split }, rows));
         Ok((source, cut, blank))
@@ -205,7 +212,7 @@ impl LabelledTextConfig {
         tokenizer: &Tokenizer,
         split: Split,
         seed: u64,
-    ) -> Result<(Arc<dyn Source>, usize, Blank)> {
+    ) -> Result<(Arc<dyn Source>, usize, BlankExamples)> {
         let rows = each(rows, |path, row| {
             let ids = self.encode(&row.text, tokenizer)?;
             let class = labels.class(&row.label);
@@ -213,12 +220,12 @@ impl LabelledTextConfig {
                 true => Err(Error::run("the text is empty")),
                 false => Ok((
                     ids,
-                    class.map_err(|e| self.on_first_line(e, split, path, row))?,
+                    class.map_err(|e| self.with_header_remedy(e, split, path, row))?,
                 )),
             }
         })?;
         let (source, cut) = Joining::new(self.context, tokenizer).source(rows, split, seed)?;
-        Ok((source, cut, Blank::default()))
+        Ok((source, cut, BlankExamples::default()))
     }
 }
 
@@ -226,7 +233,7 @@ impl LabelledTextConfig {
 /// an existing run knows them by these names.
 pub(in crate::data) fn are_named(names: &[String], given: &[String], request: &Request) -> bool {
     let known = |classes: &[String]| names.iter().any(|name| classes.contains(name));
-    match request.run {
+    match request.run_shape {
         Some(run) => known(&run.classes),
         None => given.is_empty() || known(given),
     }
@@ -242,7 +249,7 @@ pub(in crate::data) fn tokenizer<'a>(
     two: bool,
     texts: impl Iterator<Item = &'a str>,
 ) -> Result<Tokenizer> {
-    let config = match (&request.saved.text, request.tokenizer) {
+    let config = match (&request.saved_tokenizers.text, request.tokenizer) {
         (Some(saved), _) => return Ok(saved.clone()),
         (None, Some(config)) => config,
         (None, None) => {

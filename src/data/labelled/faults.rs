@@ -30,7 +30,7 @@ impl LabelledTextConfig {
 
     /// Whether the format of the tables is given by the first path or by a key; in a folder each file tells
     /// it.
-    fn is_said(&self) -> bool {
+    fn has_format(&self) -> bool {
         let first = self.first();
         self.format.is_some() || columnar::is_columnar(first) || Format::of(first).is_some()
     }
@@ -44,7 +44,7 @@ impl LabelledTextConfig {
         let mut faults = Vec::new();
         let first = self.first();
         let (layout, answer) = (self.layout(Split::Train, first), self.answer_key());
-        let (said, named) = (self.is_said(), self.names_fields(first));
+        let (said, named) = (self.has_format(), self.names_fields(first));
         if columnar::is_columnar(first) && self.format.is_some() {
             faults.push("[data] format has no effect on Parquet and Arrow; leave it out".into());
         }
@@ -146,7 +146,7 @@ impl LabelledTextConfig {
         if different.len() < self.indicators.len() || self.indicators.len() == 1 {
             faults.push("[data] indicators: two different columns at least, each once".into());
         }
-        let numbered = self.is_said() && !self.names_fields(self.first());
+        let numbered = self.has_format() && !self.names_fields(self.first());
         if !self.indicators.is_empty() && numbered && self.lacks_header() {
             faults.push(
                 "[data] indicators are names of columns; set header = true when the first line names them"

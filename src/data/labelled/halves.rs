@@ -58,7 +58,7 @@ impl Default for ArticleHalvesConfig {
 /// Names of the classes, in the order of their labels.
 const CLASSES: [&str; 2] = ["two articles", "one article"];
 /// The special tokens of two texts, at most four, and a token of each.
-const LEAST: usize = 6;
+const MIN_CONTEXT: usize = 6;
 /// Seed of evaluations: held-out sets are the same for every run's seed.
 const FIXED_SEED: u64 = 0;
 
@@ -140,16 +140,16 @@ fn framed(frame: Frame, first: &[i32], second: &[i32]) -> TextItem {
 impl DataSet for ArticleHalvesConfig {
     fn faults(&self) -> Vec<String> {
         let mut faults = self.files().faults();
-        if self.context < LEAST {
+        if self.context < MIN_CONTEXT {
             faults.push(format!(
-                "[data] context = {} is too short for two texts and their marks; the least is {LEAST}",
+                "[data] context = {} is too short for two texts and their marks; the least is {MIN_CONTEXT}",
                 self.context
             ));
         }
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Labelled
     }
 
@@ -173,13 +173,13 @@ impl DataSet for ArticleHalvesConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
+    fn framing(&self, _view: &View) -> TokenFraming {
         TokenFraming::Frame
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let files = self.files();
-        let mut articles = texts::Texts::find(&files, request, true)?;
+        let mut articles = texts::TextCorpus::find(&files, request, true)?;
         let tokenizer = articles.tokenizer(request, |config| config.with_frame(false))?;
         let frame = frame(&tokenizer)?;
         let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
@@ -202,7 +202,7 @@ impl DataSet for ArticleHalvesConfig {
                 split,
                 seed: request.seed,
             };
-            *cut.get_mut(split) = halves.cut();
+            *cut.get_mut(split) = halves.truncated_count();
             *sources.get_mut(split) = Some(Arc::new(halves));
         }
         let Some(train) = sources.train else {
@@ -215,7 +215,7 @@ impl DataSet for ArticleHalvesConfig {
         Ok(Data {
             valid: sources.valid,
             test: sources.test,
-            tokenizers: Tokenizers::one(tokenizer),
+            tokenizers: Tokenizers::single(tokenizer),
             tokens,
             cut,
             ..Data::new(train, shape)
@@ -250,13 +250,13 @@ struct Halves {
 
 impl Halves {
     /// Draws an article other than `article`.
-    fn other(&self, article: usize, stream: &mut Stream) -> usize {
+    fn other_article(&self, article: usize, stream: &mut Stream) -> usize {
         let count = self.texts.len();
         (article + 1 + stream.below(count as u64 - 1) as usize) % count
     }
 
     /// Returns the articles of an example's first and second half, and the stream that chose them.
-    fn chosen(&self, sample: u64, draw: u64) -> (usize, usize, Stream) {
+    fn article_pair(&self, sample: u64, draw: u64) -> (usize, usize, Stream) {
         let split = self.split as u64;
         let (seed, article, draw) = match self.split {
             Split::Train => (self.seed, sample, draw),
@@ -270,7 +270,7 @@ impl Halves {
         let first = article as usize;
         let second = match same {
             true => first,
-            false => self.other(first, &mut stream),
+            false => self.other_article(first, &mut stream),
         };
         (first, second, stream)
     }
@@ -283,12 +283,12 @@ impl Halves {
 
     /// Counts the examples with a half longer than its window; in training, the articles, whose windows are drawn anew each
     /// time.
-    fn cut(&self) -> usize {
+    fn truncated_count(&self) -> usize {
         let is_cut = |sample: &u64| {
             let (first, second) = match self.split {
                 Split::Train => (*sample as usize, *sample as usize),
                 Split::Valid | Split::Test => {
-                    let (first, second, _) = self.chosen(*sample, 0);
+                    let (first, second, _) = self.article_pair(*sample, 0);
                     (first, second)
                 }
             };
@@ -323,7 +323,7 @@ impl Source for Halves {
     }
 
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
-        let (first, second, mut stream) = self.chosen(sample, draw);
+        let (first, second, mut stream) = self.article_pair(sample, draw);
         let same = first == second;
         let first = self.window(first, false, &mut stream);
         let second = self.window(second, true, &mut stream);

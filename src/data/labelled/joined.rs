@@ -29,7 +29,7 @@ pub(super) struct Joining {
 impl Joining {
     /// For texts of `context` tokens, including special tokens.
     pub(super) fn new(context: usize, tokenizer: &Tokenizer) -> Self {
-        let edges = tokenizer.edges();
+        let edges = tokenizer.special_token_layout();
         // A vocabulary of characters may have no blank.
         let between = tokenizer.encode(" ").unwrap_or_default();
         Self {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use super::labels::EMPTY;
-use super::several;
+use super::multi_label;
 use super::tables::{Layout, Row};
 use crate::error::{Error, Result};
 
@@ -63,7 +63,9 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
 /// Returns the same error for a column of any number of labels.
 pub(super) fn check_lists(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<()> {
     check_first(rows)?;
-    let labels = rows.iter().flat_map(|(_, row)| several::parts(&row.label));
+    let labels = rows
+        .iter()
+        .flat_map(|(_, row)| multi_label::parts(&row.label));
     let different = labels.collect::<BTreeSet<_>>().len();
     if rows.len() < ENOUGH_ROWS || 2 * different <= rows.len() {
         return Ok(());

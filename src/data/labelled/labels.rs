@@ -2,13 +2,13 @@
 
 use std::collections::HashMap;
 
-use super::several;
+use super::multi_label;
 use crate::data::{Shape, TextItem};
 use crate::error::{Error, Result, suggestion};
 
 /// The kind of answer that a model is to give for each text.
 #[derive(Clone, Debug)]
-pub(super) enum Answers {
+pub(super) enum AnswerKind {
     /// One class.
     Classes(Labels),
     /// Any number of these classes.
@@ -17,19 +17,19 @@ pub(super) enum Answers {
     Numbers,
 }
 
-impl Answers {
+impl AnswerKind {
     /// Adds to an encoded text the answer that a table has for it.
     ///
     /// # Errors
     /// If a label stands for no class, or a score is not a number.
-    pub(super) fn answered(&self, item: TextItem, written: &str) -> Result<TextItem> {
+    pub(super) fn with_answer(&self, item: TextItem, written: &str) -> Result<TextItem> {
         Ok(match self {
             Self::Classes(labels) => TextItem {
                 label: Some(labels.class(written)?),
                 ..item
             },
             Self::Several(labels) => {
-                let classes = several::parts(written).map(|label| labels.class(label));
+                let classes = multi_label::parts(written).map(|label| labels.class(label));
                 let mut classes = classes.collect::<Result<Vec<i32>>>()?;
                 classes.sort_unstable();
                 classes.dedup();
@@ -61,12 +61,12 @@ pub(in crate::data) struct Labels {
     written: Vec<String>,
     /// Class numbers by label.
     numbers: HashMap<String, i32>,
-    source: Known,
+    source: LabelSource,
 }
 
 /// Where the classes are known from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Known {
+enum LabelSource {
     /// An existing run.
     Run,
     /// The labels of the training rows.
@@ -125,8 +125,8 @@ impl Labels {
         }
         let written = written.into_iter().map(str::to_owned).collect();
         let source = match given {
-            [] => Known::Rows,
-            _ => Known::Names,
+            [] => LabelSource::Rows,
+            _ => LabelSource::Names,
         };
         Ok(Self {
             source,
@@ -160,7 +160,7 @@ impl Labels {
             (written, _) => Self::numbered(names, written.to_vec()),
         };
         Ok(Self {
-            source: Known::Run,
+            source: LabelSource::Run,
             ..labels
         })
     }
@@ -171,7 +171,7 @@ impl Labels {
             names,
             written,
             numbers,
-            source: Known::Names,
+            source: LabelSource::Names,
         }
     }
 
@@ -207,16 +207,16 @@ impl Labels {
             known.sort_unstable();
             let hint = suggestion(label, known);
             let (by, remedy) = match self.source {
-                Known::Run => ("the run was not trained on the label", String::new()),
-                Known::Names => ("unknown label", String::new()),
-                Known::Rows => ("unknown label", self.named_with(label)),
+                LabelSource::Run => ("the run was not trained on the label", String::new()),
+                LabelSource::Names => ("unknown label", String::new()),
+                LabelSource::Rows => ("unknown label", self.class_names_remedy(label)),
             };
             Error::run(format!("{by} `{label}`{hint}{remedy}"))
         })
     }
 
     /// Returns the remedy for a label that no training row has: the names of all classes, if they are few.
-    fn named_with(&self, label: &str) -> String {
+    fn class_names_remedy(&self, label: &str) -> String {
         let names = self.names.iter().map(String::as_str);
         let names: Vec<String> = sorted(names.chain([label]))
             .iter()

@@ -19,14 +19,14 @@ pub mod header;
 mod joined;
 mod label_column;
 pub(super) mod labels;
+mod multi_label;
 mod rows;
 mod separated;
-mod several;
-mod shared;
 pub mod tables;
+mod train_overlap;
 
-use super::blank::{self, Blank};
-use super::files::{columnar, found};
+use super::blank::{self, BlankExamples};
+use super::files::{columnar, discovery};
 use super::parts::{Parted, parted};
 use super::{
     Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, View, split,
@@ -35,10 +35,10 @@ use crate::error::Result;
 use crate::tokenizer::TokenFraming;
 use column::Column;
 use header::Header;
-use labels::Answers;
+use labels::AnswerKind;
+use multi_label::MultiLabelColumns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use several::Several;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -140,10 +140,10 @@ impl LabelledTextConfig {
 
     /// Returns the default answer column for the tables at a path: `label` if `named` or if any file there
     /// has named fields, otherwise the second one.
-    pub(super) fn usual_label(path: Option<&PathBuf>, named: bool) -> Column {
+    pub(super) fn default_label(path: Option<&PathBuf>, named: bool) -> Column {
         let plain = Self::default();
         let of_fields = |path: &PathBuf| {
-            let files = found::listed(std::slice::from_ref(path)).unwrap_or_default();
+            let files = discovery::expand(std::slice::from_ref(path)).unwrap_or_default();
             files.iter().any(|file| plain.names_fields(file))
         };
         match named || path.is_some_and(of_fields) {
@@ -198,12 +198,12 @@ impl LabelledTextConfig {
     }
 
     /// Returns how a table writes the classes of a text that may have any number of them, if it does.
-    fn several(&self) -> Option<Several> {
+    fn several(&self) -> Option<MultiLabelColumns> {
         if !self.indicators.is_empty() {
-            return Some(Several::Indicators(self.indicators.clone()));
+            return Some(MultiLabelColumns::Indicators(self.indicators.clone()));
         }
         let separator = self.label_separator.clone();
-        let listed = || Several::Listed(separator.unwrap_or_else(|| ",".into()));
+        let listed = || MultiLabelColumns::Listed(separator.unwrap_or_else(|| ",".into()));
         self.labels.is_some().then(listed)
     }
 }
@@ -230,7 +230,7 @@ impl DataSet for LabelledTextConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         match (&self.score, self.several()) {
             (Some(_), _) => ExampleForm::Numbered,
             (None, Some(_)) => ExampleForm::ManyLabelled,
@@ -247,7 +247,7 @@ impl DataSet for LabelledTextConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        found::of_tables(folder, files)
+        discovery::table_files(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
@@ -262,16 +262,16 @@ impl DataSet for LabelledTextConfig {
         self.pair.is_some()
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
-        TokenFraming::Edges
+    fn framing(&self, _view: &View) -> TokenFraming {
+        TokenFraming::FileLayout
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let (mut rows, given) = self.rows(request)?;
-        let answers = match self.gives() {
-            ExampleForm::Numbered => Answers::Numbers,
+        let answers = match self.example_form() {
+            ExampleForm::Numbered => AnswerKind::Numbers,
             ExampleForm::ManyLabelled => {
-                Answers::Several(self.all_labels(request, &rows.train, &given)?)
+                AnswerKind::Several(self.all_labels(request, &rows.train, &given)?)
             }
             ExampleForm::Labelled
             | ExampleForm::Text
@@ -282,7 +282,7 @@ impl DataSet for LabelledTextConfig {
             | ExampleForm::Captioned
             | ExampleForm::Spoken
             | ExampleForm::Preferences => {
-                Answers::Classes(self.all_labels(request, &rows.train, &given)?)
+                AnswerKind::Classes(self.all_labels(request, &rows.train, &given)?)
             }
         };
         let tokenizer = self.tokenizer(request, &rows.train)?;
@@ -291,22 +291,22 @@ impl DataSet for LabelledTextConfig {
         }
         let text = Shape::of_text(self.context, tokenizer.vocab_size());
         let shape = match &answers {
-            Answers::Numbers => text,
-            Answers::Classes(labels) | Answers::Several(labels) => Shape {
+            AnswerKind::Numbers => text,
+            AnswerKind::Classes(labels) | AnswerKind::Several(labels) => Shape {
                 labels: labels.written(),
                 classes: labels.names.clone(),
                 ..text
             },
         };
         let shortened = RefCell::new(PerSplit::<usize>::default());
-        let empty = RefCell::new(PerSplit::<Blank>::default());
+        let empty = RefCell::new(PerSplit::<BlankExamples>::default());
         let source = |split| -> Result<Arc<dyn Source>> {
             let rows = rows.get(split);
             let (source, cut, blank) = match (&answers, self.join) {
-                (Answers::Classes(labels), true) => {
+                (AnswerKind::Classes(labels), true) => {
                     self.joined(rows, labels, &tokenizer, split, request.seed)
                 }
-                (Answers::Classes(_) | Answers::Several(_) | Answers::Numbers, _) => {
+                (AnswerKind::Classes(_) | AnswerKind::Several(_) | AnswerKind::Numbers, _) => {
                     self.source(rows, &answers, &tokenizer, split)
                 }
             }?;
@@ -317,7 +317,8 @@ impl DataSet for LabelledTextConfig {
         let data = self.parts().data(shape, tokenizer.clone(), source)?;
         let how = "the model reads no word of them";
         let empty = blank::note(EMPTY, &empty.into_inner(), how);
-        let trained_too = shared::note(&rows).filter(|_| request.run.is_none());
+        let trained_too =
+            train_overlap::train_overlap_note(&rows).filter(|_| request.run_shape.is_none());
         Ok(Data {
             cut: shortened.into_inner(),
             notes: empty.into_iter().chain(trained_too).collect(),

@@ -5,8 +5,8 @@ use std::path::Path;
 use csv::StringRecord;
 
 use super::column::Column;
-use super::several::Several;
-use super::tables::{Format, Layout, Quoting, Row, at, whole_quotes};
+use super::multi_label::MultiLabelColumns;
+use super::tables::{Format, Layout, Quoting, Row, at, require_closed_quotes};
 use crate::data::files::delimiter as delimiters;
 use crate::data::files::row_lines::RowLines;
 use crate::error::{Error, Result, suggestion};
@@ -23,7 +23,8 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
     });
     let delimiter = if format == Format::Csv { b',' } else { b'\t' };
     if quoting == Quoting::Csv {
-        whole_quotes(text.as_bytes(), delimiter).map_err(|(line, why)| at(path, line, why))?;
+        require_closed_quotes(text.as_bytes(), delimiter)
+            .map_err(|(line, why)| at(path, line, why))?;
     }
     let mut reader = csv::ReaderBuilder::new()
         .delimiter(delimiter)
@@ -41,8 +42,8 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
     if layout.header && text.trim().is_empty() {
         return Ok(Vec::new());
     }
-    let taken = Taken::of(layout, &names, path).map_err(|error| {
-        let other = delimiters::other(&names, delimiter);
+    let taken = ColumnIndices::of(layout, &names, path).map_err(|error| {
+        let other = delimiters::other_delimiter_hint(&names, delimiter);
         other.map_or(error, |why| at(path, 1, &why))
     })?;
     let mut width = layout.header.then_some(names.len());
@@ -52,14 +53,14 @@ pub(super) fn rows(text: &str, format: Format, layout: &Layout, path: &Path) -> 
         let record = record.map_err(|e| Error::run(format!("{}: {e}", path.display())))?;
         let line = lines.line(&record);
         let width = *width.get_or_insert(record.len());
-        let row = no_wider(&record, width, quoting).and_then(|()| taken.row(&record, line));
+        let row = require_width(&record, width, quoting).and_then(|()| taken.row(&record, line));
         rows.push(row.map_err(|why| at(path, line, &why))?);
     }
     Ok(rows)
 }
 
 /// The columns that are read, by number from 0.
-struct Taken<'a> {
+struct ColumnIndices<'a> {
     text: usize,
     pair: Option<usize>,
     answer: Answer<'a>,
@@ -69,12 +70,12 @@ struct Taken<'a> {
 enum Answer<'a> {
     One(usize),
     /// Several classes in one column, and the way in which they are written.
-    Listed(usize, &'a Several),
+    Listed(usize, &'a MultiLabelColumns),
     /// One column for each class.
     Indicators(Vec<(String, usize)>),
 }
 
-impl<'a> Taken<'a> {
+impl<'a> ColumnIndices<'a> {
     fn of(layout: &'a Layout, names: &[String], path: &Path) -> Result<Self> {
         let number = |column: &Column| number(column, layout, names, path);
         let named = |name: &String| Ok((name.clone(), number(&Column::Name(name.clone()))?));
@@ -82,7 +83,7 @@ impl<'a> Taken<'a> {
             text: number(&layout.text)?,
             pair: layout.pair.as_ref().map(number).transpose()?,
             answer: match &layout.several {
-                Some(Several::Indicators(classes)) => {
+                Some(MultiLabelColumns::Indicators(classes)) => {
                     Answer::Indicators(classes.iter().map(named).collect::<Result<_>>()?)
                 }
                 Some(listed) => Answer::Listed(number(&layout.label)?, listed),
@@ -110,7 +111,7 @@ impl<'a> Taken<'a> {
                         .iter()
                         .map(|(name, number)| Ok((name.as_str(), column(*number)?.to_owned())));
                     let cells = cells.collect::<Result<Vec<_>, String>>()?;
-                    Several::of_indicators(cells.into_iter())?
+                    MultiLabelColumns::of_indicators(cells.into_iter())?
                 }
             },
             line,
@@ -157,7 +158,7 @@ fn number(column: &Column, layout: &Layout, names: &[String], path: &Path) -> Re
 
 /// Returns an error if a row has more columns than the first line, since the end of a text with a delimiter
 /// in it would be lost. Trailing empty columns are allowed.
-fn no_wider(row: &StringRecord, width: usize, quoting: Quoting) -> Result<(), String> {
+fn require_width(row: &StringRecord, width: usize, quoting: Quoting) -> Result<(), String> {
     if row.iter().skip(width).all(|cell| cell.trim().is_empty()) {
         return Ok(());
     }

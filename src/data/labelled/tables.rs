@@ -11,8 +11,8 @@ use serde_json::{Map, Value};
 
 use super::column::Column;
 use super::columns;
+use super::multi_label::MultiLabelColumns;
 use super::separated;
-use super::several::Several;
 use crate::data::files::{columnar, json_line, packed};
 use crate::error::{Error, Result};
 
@@ -50,7 +50,7 @@ pub(in crate::data) struct Layout {
     /// Key of the `label` column.
     pub(in crate::data) answer: &'static str,
     /// How the classes are written, if a row may have any number of them.
-    pub(in crate::data) several: Option<Several>,
+    pub(in crate::data) several: Option<MultiLabelColumns>,
 }
 
 /// A labelled text or pair of texts, with its line in the file.
@@ -114,7 +114,7 @@ pub(super) fn at(path: &Path, line: u64, why: &str) -> Error {
 
 /// Returns an error, with its line, if a quote opens a column and does not close it before the next delimiter
 /// or line: what follows would be read as part of that column (RFC 4180, section 2).
-pub(in crate::data) fn whole_quotes(
+pub(in crate::data) fn require_closed_quotes(
     text: &[u8],
     delimiter: u8,
 ) -> std::result::Result<(), (u64, &'static str)> {
@@ -170,12 +170,12 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                 Column::Number(_) => Err(Error::usage(format!(
                     "[data] column {column} of JSON lines: fields have names; give the name"
                 ))),
-                Column::Name(name) => match json_line::inside(&object, name) {
+                Column::Name(name) => match json_line::nested_field(&object, name) {
                     Some(Value::String(text)) => Ok(text.clone()),
                     Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
                     Some(Value::Null) => Err(wrong(&format!("the row has nothing in `{name}`"))),
                     Some(_) => Err(wrong(&format!("`{name}` is neither text nor a number"))),
-                    None => Err(wrong(&json_line::missing(&object, name))),
+                    None => Err(wrong(&json_line::missing_field(&object, name))),
                 },
             };
             let label = match &layout.several {
@@ -195,41 +195,43 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
 /// Converts the classes of a JSON object to their form in memory. `field` reads a single value; `fault` adds
 /// the row to a clause.
 fn classes(
-    several: &Several,
+    several: &MultiLabelColumns,
     column: &Column,
     object: &Map<String, Value>,
     field: &dyn Fn(&Column) -> Result<String>,
     fault: &dyn Fn(&str) -> Error,
 ) -> Result<String> {
     match (several, column) {
-        (Several::Indicators(names), _) => {
+        (MultiLabelColumns::Indicators(names), _) => {
             let cell = |name: &String| Ok((name.clone(), field(&Column::Name(name.clone()))?));
             let cells = names.iter().map(cell).collect::<Result<Vec<_>>>()?;
             let cells = cells
                 .iter()
                 .map(|(name, cell)| (name.as_str(), cell.clone()));
-            Several::of_indicators(cells).map_err(|why| fault(&why))
+            MultiLabelColumns::of_indicators(cells).map_err(|why| fault(&why))
         }
-        (Several::Listed(_), Column::Name(name)) => match json_line::inside(object, name) {
-            Some(value) => several.of_json(value).ok_or_else(|| {
-                fault(&format!(
-                    "`{name}` is neither a list of labels nor one label"
-                ))
-            }),
-            None => field(column),
-        },
-        (Several::Listed(_), Column::Number(_)) => field(column),
+        (MultiLabelColumns::Listed(_), Column::Name(name)) => {
+            match json_line::nested_field(object, name) {
+                Some(value) => several.of_json(value).ok_or_else(|| {
+                    fault(&format!(
+                        "`{name}` is neither a list of labels nor one label"
+                    ))
+                }),
+                None => field(column),
+            }
+        }
+        (MultiLabelColumns::Listed(_), Column::Number(_)) => field(column),
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::whole_quotes;
+    use super::require_closed_quotes;
 
     #[test]
     fn quotes_that_would_swallow_rows_are_found() {
         let line = |text: &str| {
-            whole_quotes(text.as_bytes(), b',')
+            require_closed_quotes(text.as_bytes(), b',')
                 .err()
                 .map(|(line, _)| line)
         };

@@ -82,7 +82,7 @@ pub struct MaskedView {
     pub pairs: Pairs,
     /// Whether the token that stands for the whole text is the last one of its frame, in its own segment
     /// (XLNet).
-    pub behind: bool,
+    pub class_token_last: bool,
 }
 
 impl Default for MaskingConfig {

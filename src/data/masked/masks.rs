@@ -119,7 +119,7 @@ impl Masker {
     }
 
     /// Returns the number that a draw's mask depends on: the draw itself, or the number of the copy if masks are static.
-    pub(super) fn turn(&self, draw: u64) -> u64 {
+    pub(super) fn mask_number(&self, draw: u64) -> u64 {
         match self.config.copies {
             None => draw,
             Some(copies) => draw / self.len % copies,
@@ -130,7 +130,7 @@ impl Masker {
     pub fn mask(&self, ids: &mut [i32], sample: u64, draw: u64) -> Vec<i32> {
         // Static masks have stream coordinates that dynamic ones never have.
         let kind = if self.config.copies.is_some() { 8 } else { 0 };
-        let at = (sample, self.turn(draw), kind + self.split as u64);
+        let at = (sample, self.mask_number(draw), kind + self.split as u64);
         let mut stream = Stream::new(self.seed, Purpose::Masking, at);
         let words = self.words(ids);
         let count: usize = words.iter().map(Range::len).sum();
@@ -152,7 +152,7 @@ impl Masker {
             let mut lot = stream.uniform();
             for position in group {
                 targets[position] = ids[position];
-                ids[position] = self.instead(ids[position], lot, &mut stream);
+                ids[position] = self.replacement(ids[position], lot, &mut stream);
                 if !alike {
                     lot = stream.uniform();
                 }
@@ -162,7 +162,7 @@ impl Masker {
     }
 
     /// Returns the token that replaces a chosen one.
-    fn instead(&self, id: i32, lot: f32, stream: &mut Stream) -> i32 {
+    fn replacement(&self, id: i32, lot: f32, stream: &mut Stream) -> i32 {
         let lot = f64::from(lot);
         if lot < self.config.masked {
             self.mask

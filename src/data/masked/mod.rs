@@ -16,7 +16,7 @@ use super::text::corpus_files::require_plain;
 use super::text::encoding::Entries;
 use super::text::ids::Ids;
 use super::text::sentences::Sentences;
-use super::text::texts::Texts;
+use super::text::texts::TextCorpus;
 use super::{
     Data, Item, PerSplit, Request, Shape, Source, Split, TextConfig, TextItem, Tokenizers,
 };
@@ -38,18 +38,18 @@ pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<Str
 }
 
 /// The settings that the examples of all splits share.
-pub(in crate::data) struct Reading<'a> {
+pub(in crate::data) struct MaskedReader<'a> {
     pub(in crate::data) view: &'a MaskedView,
     pub(in crate::data) tokenizer: &'a Tokenizer,
     pub(in crate::data) context: usize,
     pub(in crate::data) seed: u64,
 }
 
-impl Reading<'_> {
+impl MaskedReader<'_> {
     /// Returns the tokens around a text, and around two.
     fn edges(&self) -> Result<SpecialTokenLayout> {
-        let found = match self.view.behind {
-            true => self.tokenizer.edges_behind(),
+        let found = match self.view.class_token_last {
+            true => self.tokenizer.trailing_class_layout(),
             false => self.tokenizer.frame().map(SpecialTokenLayout::from),
         };
         found.ok_or_else(|| {
@@ -138,10 +138,10 @@ pub(in crate::data) fn prepare(
     request: &Request,
 ) -> Result<Data> {
     // A pair is taken from one document, so splits are cut between documents.
-    let mut texts = Texts::find(config, request, view.pairs != Pairs::None)?;
+    let mut texts = TextCorpus::find(config, request, view.pairs != Pairs::None)?;
     require_plain(config, request, std::slice::from_ref(&texts))?;
     let tokenizer = texts.tokenizer(request, |config| config.with_frame(true))?;
-    let reading = Reading {
+    let reading = MaskedReader {
         view,
         tokenizer: &tokenizer,
         context: config.context,
@@ -178,7 +178,7 @@ pub(in crate::data) fn prepare(
     Ok(Data {
         valid: sources.valid,
         test: sources.test,
-        tokenizers: Tokenizers::one(tokenizer),
+        tokenizers: Tokenizers::single(tokenizer),
         tokens,
         documents,
         notes: texts.notes,
@@ -247,7 +247,7 @@ impl Source for Segments {
     fn get(&self, sample: u64, draw: u64) -> Result<Item> {
         let chunk = &self.chunks[sample as usize];
         // Static masks always belong to the same pairs.
-        let turn = self.masker.turn(draw);
+        let turn = self.masker.mask_number(draw);
         let pair = self.pairing.pair(&self.sentences, chunk, sample, turn);
         let [first, second] = pair.segments.map(|places| self.sentences.ids(places));
         let (first, second) = (first?, second?);

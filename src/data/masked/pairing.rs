@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::rng::{Purpose, Stream};
 
 /// Share of the chunks with a shorter target.
-const SHORT: f32 = 0.1;
+const SHORT_TARGET_SHARE: f32 = 0.1;
 
 /// How pairs are made.
 pub(super) struct Pairing {
@@ -83,7 +83,7 @@ impl Pairing {
         let all = sentences.of_document(document);
         let mut from = all.start;
         while all.end - from > 1 {
-            let target = if stream.uniform() < SHORT {
+            let target = if stream.uniform() < SHORT_TARGET_SHARE {
                 2 + stream.below(self.most as u64 - 1) as usize
             } else {
                 self.most
@@ -118,7 +118,7 @@ impl Pairing {
         let changed = stream.below(2) == 1;
         let second = if changed && self.pairs == Pairs::NextSentence {
             let wanted = (chunk.target as usize).saturating_sub(first.len());
-            elsewhere(sentences, chunk.document as usize, wanted, &mut stream)
+            random_other_segment(sentences, chunk.document as usize, wanted, &mut stream)
         } else {
             sentences.tokens(middle..all.end)
         };
@@ -148,7 +148,7 @@ impl Pairing {
 
 /// Takes sentences from a random place of a random other document until they hold `wanted` tokens or the
 /// document ends.
-fn elsewhere(
+fn random_other_segment(
     sentences: &Sentences,
     document: usize,
     wanted: usize,

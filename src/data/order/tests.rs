@@ -22,7 +22,7 @@ impl Source for Drawn {
         1 + (sample % 13) as usize
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }
@@ -111,7 +111,12 @@ fn consecutive_steps_may_take_the_same_examples() {
     for step in 0..30 {
         let wanted = plain.step(&source, step / 3).into_iter();
         let begins = Some(step % 3 == 0);
-        let wanted: Vec<SampleRef> = wanted.map(|one| SampleRef { begins, ..one }).collect();
+        let wanted: Vec<SampleRef> = wanted
+            .map(|one| SampleRef {
+                begins_text: begins,
+                ..one
+            })
+            .collect();
         assert_eq!(repeated.step(&source, step), wanted, "{step}");
     }
     assert_eq!(repeated.steps_in(&source, 1.0), 30);

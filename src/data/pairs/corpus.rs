@@ -14,15 +14,15 @@ use sha2::{Digest, Sha256};
 use super::super::{Data, Paths, PerSplit, Request, Shape, Source, Split, View};
 use super::framing::{Framing, framings, is_framed};
 use super::notes::{self, PairNotes};
-use super::read::{Fields, Found, Texts, read};
+use super::read::{Fields, SplitFiles, Texts, read};
 use super::source::{Limits, PairSource, Side, bytes_per_scored_token};
 use super::tokenizers::tokenizers;
 use super::{Files, PairsConfig};
 use crate::data::DataSet;
 use crate::data::files::documents;
-use crate::data::parts::key_of;
+use crate::data::parts::path_key;
 use crate::data::split::SPLIT_SEED;
-use crate::data::text::cache::{Tokens, Writer};
+use crate::data::text::cache::{TokenCache, Writer};
 use crate::digest::hex;
 use crate::error::{Error, Result, printable};
 use crate::rng::Permutation;
@@ -33,7 +33,7 @@ pub(super) struct Corpus<'a> {
     pub(super) config: &'a PairsConfig,
     /// Whether the files are read for a new run.
     is_new: bool,
-    files: PerSplit<Found>,
+    files: PerSplit<SplitFiles>,
     /// Hash that changes with every byte of every file and with how files are read and split.
     pub(super) key: String,
     texts: PerSplit<Option<Arc<Texts>>>,
@@ -41,7 +41,7 @@ pub(super) struct Corpus<'a> {
 
 /// One side of the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum PairSide {
     Source,
     Target,
 }
@@ -52,11 +52,11 @@ impl<'a> Corpus<'a> {
             let found = paths.0.iter().map(|path| request.places.resolve(path));
             found.collect::<Result<Vec<_>>>()
         };
-        let find = |split: Split, files: &Files<'_>| -> Result<Found> {
-            Ok(Found {
+        let find = |split: Split, files: &Files<'_>| -> Result<SplitFiles> {
+            Ok(SplitFiles {
                 source: all(files.source)?,
                 target: all(files.target)?,
-                both: request.files(key_of(split), &all(files.both)?, |_| true)?,
+                both: request.files(path_key(split), &all(files.both)?, |_| true)?,
             })
         };
         let wanted = config.files();
@@ -81,7 +81,7 @@ impl<'a> Corpus<'a> {
         }
         Ok(Self {
             config,
-            is_new: request.run.is_none(),
+            is_new: request.run_shape.is_none(),
             files,
             key: hex(&key.finalize()),
             texts: PerSplit::default(),
@@ -106,7 +106,7 @@ impl<'a> Corpus<'a> {
         let own = self.files.get(split);
         let from_train = own.source.is_empty() && own.both.is_empty();
         if from_train || split == Split::Train {
-            self.cut()?;
+            self.split_held_out()?;
         } else {
             let texts = read(own, &self.fields(split))?;
             *self.texts.get_mut(split) = Some(Arc::new(texts));
@@ -120,7 +120,7 @@ impl<'a> Corpus<'a> {
     }
 
     /// Reads the training files and takes the held-out fractions from them.
-    fn cut(&mut self) -> Result<()> {
+    fn split_held_out(&mut self) -> Result<()> {
         let all = read(&self.files.train, &self.fields(Split::Train))?;
         self.config.require_texts(&all)?;
         let (valid, test) = self.config.fractions();
@@ -160,16 +160,16 @@ impl<'a> Corpus<'a> {
 pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
     let mut corpus = Corpus::find(config, request)?;
     let tokenizers = tokenizers(&mut corpus, request)?;
-    let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.of_targets()) else {
+    let (Some(reads), Some(writes)) = (&tokenizers.text, tokenizers.target_tokenizer()) else {
         return Err(Error::usage("[data] kind = \"pairs\" needs a [tokenizer]"));
     };
     // Two tokenizers over one vocabulary may share its embedding table.
-    let separate = config.separate_vocabularies || tokenizers.two_vocabularies();
+    let separate = config.separate_vocabularies || tokenizers.has_two_vocabularies();
     let shape = Shape {
         context: config.max_len,
         vocab_size: writes.vocab_size(),
         source_vocab_size: separate.then(|| reads.vocab_size()),
-        framed: is_framed([reads, writes], request.view).map_err(of_data)?,
+        framed: is_framed([reads, writes], request.view).map_err(in_data_section)?,
         ..Shape::default()
     };
     let limits = Limits {
@@ -178,7 +178,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
         truncate: config.truncate,
         max_ratio: config.max_ratio,
     };
-    let framings = framings([reads, writes], request.view).map_err(of_data)?;
+    let framings = framings([reads, writes], request.view).map_err(in_data_section)?;
     let mut sources = PerSplit::<Option<Arc<dyn Source>>>::default();
     let mut pairs = PerSplit::default();
     let mut tokens = PerSplit::default();
@@ -195,8 +195,8 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
             })
         };
         let [source, target] = framings.clone();
-        let source = side(reads, Which::Source, source)?;
-        let target = side(writes, Which::Target, target)?;
+        let source = side(reads, PairSide::Source, source)?;
+        let target = side(writes, PairSide::Target, target)?;
         // Texts that are only encoded have no scored tokens.
         if *request.view != View::EncodedSeparately {
             *bytes_per_token.get_mut(split) =
@@ -243,7 +243,7 @@ pub(super) fn prepare(config: &PairsConfig, request: &Request) -> Result<Data> {
 }
 
 /// Adds the section to faults of a vocabulary, so that the message can point to the place in the experiment file.
-fn of_data(error: Error) -> Error {
+fn in_data_section(error: Error) -> Error {
     let Error::Invalid(mut faults) = error else {
         return error;
     };
@@ -269,7 +269,7 @@ fn empty(config: &PairsConfig, split: Split, source: &PairSource) -> Error {
     })
 }
 
-impl Which {
+impl PairSide {
     pub(super) fn of<'t>(self, pair: &(&'t str, &'t str)) -> &'t str {
         match self {
             Self::Source => pair.0,
@@ -284,9 +284,9 @@ fn encoded(
     corpus: &mut Corpus<'_>,
     tokenizer: &Tokenizer,
     split: Split,
-    side: Which,
+    side: PairSide,
     cache: &Path,
-) -> Result<Tokens> {
+) -> Result<TokenCache> {
     let all = split == Split::Train && corpus.config.all_references;
     let key = format!(
         "pairs 1 {} {} {side:?} {all} {}",
@@ -296,7 +296,7 @@ fn encoded(
     );
     let name = &hex(&Sha256::digest(key))[..32];
     let path = cache.join(format!("{}-{name}.tokens", split.name()));
-    Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
+    TokenCache::open_or_make(&path, tokenizer.vocab_size(), || {
         let texts = corpus.texts(split)?;
         let mut writer = Writer::new(&path, tokenizer.vocab_size())?;
         // Texts are encoded in groups, to bound the ids in memory.
@@ -324,10 +324,10 @@ const GROUP: usize = 1 << 16;
 /// Number of characters of a text that an error shows.
 const SHOWN: usize = 60;
 
-fn in_split(error: Error, split: Split, side: Which, text: &str) -> Error {
+fn in_split(error: Error, split: Split, side: PairSide, text: &str) -> Error {
     let side = match side {
-        Which::Source => "sources",
-        Which::Target => "targets",
+        PairSide::Source => "sources",
+        PairSide::Target => "targets",
     };
     let begins: String = text.chars().take(SHOWN).collect();
     let more = if begins.len() < text.len() {

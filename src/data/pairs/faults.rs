@@ -4,7 +4,7 @@ use super::{Field, PairsConfig, Texts};
 use crate::data::Split;
 use crate::data::files::{packed, records};
 use crate::data::labelled::header::Header;
-use crate::data::parts::key_of;
+use crate::data::parts::path_key;
 use crate::error::{Error, Result};
 use crate::tokenizer::MarkNames;
 use std::path::Path;
@@ -79,7 +79,7 @@ impl PairsConfig {
         if let Header::Of(splits) = &self.header {
             let missing = splits.iter().filter(|split| tables(**split).is_empty());
             faults.extend(missing.map(|split| {
-                let key = key_of(*split);
+                let key = path_key(*split);
                 format!(
                     "[data] header names {}, and there is no {key} whose tables could have one",
                     split.name()

@@ -18,13 +18,13 @@ pub(in crate::data) enum Framing {
         end: i32,
     },
     /// Tokens around a text that is encoded separately, if the tokenizer adds any.
-    Alone(Option<SpecialTokenLayout>),
+    Separate(Option<SpecialTokenLayout>),
 }
 
 impl Framing {
     /// Returns the number of tokens that the framing adds.
     pub(in crate::data) fn len(&self) -> usize {
-        self.before() + self.behind()
+        self.before() + self.after()
     }
 
     /// Returns the number of tokens before a text.
@@ -32,27 +32,27 @@ impl Framing {
         match self {
             Self::Source(edges) => edges.before().len(),
             Self::Target { opening, .. } => opening.len(),
-            Self::Alone(edges) => edges.as_ref().map_or(0, |edges| edges.before().len()),
+            Self::Separate(edges) => edges.as_ref().map_or(0, |edges| edges.before().len()),
         }
     }
 
-    fn behind(&self) -> usize {
+    fn after(&self) -> usize {
         let behind = |edges: &SpecialTokenLayout| edges.len(false) - edges.before().len();
         match self {
             Self::Source(edges) => behind(edges),
             Self::Target { .. } => 1,
-            Self::Alone(edges) => edges.as_ref().map_or(0, behind),
+            Self::Separate(edges) => edges.as_ref().map_or(0, behind),
         }
     }
 
     /// Whether each text is encoded separately.
-    pub(in crate::data) fn is_alone(&self) -> bool {
-        matches!(self, Self::Alone(_))
+    pub(in crate::data) fn is_separate(&self) -> bool {
+        matches!(self, Self::Separate(_))
     }
 
     /// Adds the tokens to a text, within `max_len` tokens. A target that is cut has no end token, so that the
     /// model does not learn to stop in the middle.
-    pub(in crate::data) fn put(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
+    pub(in crate::data) fn apply(&self, mut ids: Vec<i32>, max_len: usize) -> Vec<i32> {
         let room = max_len.saturating_sub(self.len());
         match self {
             Self::Target { opening, end } => {
@@ -60,11 +60,11 @@ impl Framing {
                 framed.truncate(max_len);
                 framed
             }
-            Self::Source(edges) | Self::Alone(Some(edges)) => {
+            Self::Source(edges) | Self::Separate(Some(edges)) => {
                 ids.truncate(room);
                 edges.around(&ids)
             }
-            Self::Alone(None) => {
+            Self::Separate(None) => {
                 ids.truncate(room);
                 ids
             }
@@ -80,12 +80,12 @@ pub(in crate::data) fn pair(
     [source, target]: [Vec<i32>; 2],
     [longest, longest_target]: [usize; 2],
 ) -> PairItem {
-    let mut target = second.put(target, longest_target);
-    if second.is_alone() {
+    let mut target = second.apply(target, longest_target);
+    if second.is_separate() {
         target.insert(0, 0);
     }
     PairItem {
-        source: first.put(source, longest),
+        source: first.apply(source, longest),
         target,
     }
 }
@@ -99,13 +99,13 @@ pub(in crate::data) fn pair(
 pub(in crate::data) fn framings(tokenizers: [&Tokenizer; 2], view: &View) -> Result<[Framing; 2]> {
     let [first, second] = tokenizers;
     match view {
-        View::EncodedSeparately => {
-            Ok([first, second].map(|tokenizer| Framing::Alone(tokenizer.edges())))
-        }
+        View::EncodedSeparately => Ok(
+            [first, second].map(|tokenizer| Framing::Separate(tokenizer.special_token_layout()))
+        ),
         View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
-            let opening = second.target_opening()?.into_iter();
+            let opening = second.target_prefix()?.into_iter();
             Ok([
-                Framing::Source(first.source_edges()?),
+                Framing::Source(first.source_layout()?),
                 Framing::Target {
                     opening: opening.map(|id| id as i32).collect(),
                     end: second.marks()?.end as i32,
@@ -124,10 +124,10 @@ pub(in crate::data) fn is_framed(tokenizers: [&Tokenizer; 2], view: &View) -> Re
     Ok(match view {
         View::EncodedSeparately => false,
         View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
-            let source = first.source_edges()?;
+            let source = first.source_layout()?;
             let end = first.marks().ok().map(|marks| marks.end);
             let ends = end.is_some_and(|end| source.is_end_only(end));
-            !ends || second.target_opening()?.len() > 1
+            !ends || second.target_prefix()?.len() > 1
         }
     })
 }

@@ -21,9 +21,9 @@ use std::path::{Path, PathBuf};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::data_set::{masking_unsupported, speech_unsupported};
 use super::files::paths::Paths;
 use super::labelled::header::Header;
-use super::set::{unmasked_faults, unspoken_faults};
 use super::{Data, DataSet, ExampleForm, PerSplit, Request, Split, View};
 use crate::error::Result;
 use crate::tokenizer::{MarkNames, TokenFraming, TokenizerConfig};
@@ -237,7 +237,7 @@ impl DataSet for PairsConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Pairs
     }
 
@@ -283,14 +283,14 @@ impl DataSet for PairsConfig {
         match view {
             View::Plain => Vec::new(),
             View::EncodedSeparately => self.alone_faults(),
-            View::Ctc => unspoken_faults(),
-            View::Masked(_) | View::Corrupted(_) => unmasked_faults(),
+            View::Ctc => speech_unsupported(),
+            View::Masked(_) | View::Corrupted(_) => masking_unsupported(),
         }
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
+    fn framing(&self, view: &View) -> TokenFraming {
         match view {
-            View::EncodedSeparately => TokenFraming::Edges,
+            View::EncodedSeparately => TokenFraming::FileLayout,
             View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::End,
         }
     }

@@ -2,7 +2,7 @@
 
 use super::PairsConfig;
 use super::read::{Place, Texts};
-use super::source::{Counted, PairSource, Reason};
+use super::source::{DropReason, PairCount, PairSource};
 use crate::data::Split;
 
 /// The pairs of a split that messages are about.
@@ -13,7 +13,7 @@ pub(super) struct PairNotes<'a> {
 }
 
 impl<'a> PairNotes<'a> {
-    fn place(&self, counted: &Counted) -> Option<&'a Place> {
+    fn place(&self, counted: &PairCount) -> Option<&'a Place> {
         let all = self.split == Split::Train && self.config.all_references;
         self.texts.place(counted.first, all)
     }
@@ -56,14 +56,14 @@ impl<'a> PairNotes<'a> {
 pub(super) fn reasons<'p>(
     config: &PairsConfig,
     source: &PairSource,
-    place: impl Fn(&Counted) -> Option<&'p Place>,
+    place: impl Fn(&PairCount) -> Option<&'p Place>,
 ) -> String {
-    let each = [Reason::Long, Reason::Unequal, Reason::Empty].map(|reason| {
+    let each = [DropReason::Long, DropReason::Unequal, DropReason::Empty].map(|reason| {
         let counted = &source.left_out[reason as usize];
         let why = match reason {
-            Reason::Empty => "with an empty side".to_owned(),
-            Reason::Long => format!("too long ({})", lengths(config)),
-            Reason::Unequal => format!(
+            DropReason::Empty => "with an empty side".to_owned(),
+            DropReason::Long => format!("too long ({})", lengths(config)),
+            DropReason::Unequal => format!(
                 "too unequal (max_ratio = {})",
                 config.max_ratio.unwrap_or_default()
             ),

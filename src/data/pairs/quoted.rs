@@ -22,11 +22,11 @@ const QUOTING: &str = ", or set quoting = \"none\"";
 /// column, or there are more than two columns and no key says which are read.
 pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
     let mut usual = false;
-    if fields.are_unsaid() {
+    if fields.are_default() {
         let text = packed::text(path)?;
         usual = names_both(&text);
         if fields.strict && !usual {
-            no_third(&text, path)?;
+            require_two_columns(&text, path)?;
         }
     }
     let side = |field: &Option<Field>, name: &str, number: usize| match field {
@@ -67,7 +67,7 @@ pub(super) fn read(path: &Path, fields: &Fields) -> Result<Texts> {
 
 /// Returns an error if the first line has more than two columns. The reader itself checks that no line has
 /// more columns than the first.
-fn no_third(text: &str, path: &Path) -> Result<()> {
+fn require_two_columns(text: &str, path: &Path) -> Result<()> {
     let mut reader = csv::ReaderBuilder::new()
         .has_headers(false)
         .flexible(true)
@@ -78,7 +78,7 @@ fn no_third(text: &str, path: &Path) -> Result<()> {
                 "{}:1: the row has {} columns, and a pair has two; {}, or put a text that holds a comma in quotes",
                 path.display(),
                 first.len(),
-                tabs::MORE
+                tabs::EXTRA_COLUMNS_REMEDY
             )))
         }
         Some(_) | None => Ok(()),

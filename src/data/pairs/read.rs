@@ -52,7 +52,7 @@ impl Texts {
 
     /// Returns the texts with these numbers.
     #[must_use]
-    pub fn chosen(&self, numbers: &[u64]) -> Self {
+    pub fn select(&self, numbers: &[u64]) -> Self {
         let numbers: Vec<usize> = numbers.iter().map(|number| *number as usize).collect();
         self.at(&numbers)
     }
@@ -130,7 +130,7 @@ impl Texts {
 
 /// The files of a split, as paths on disk.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Found {
+pub(super) struct SplitFiles {
     pub source: Vec<PathBuf>,
     pub target: Vec<PathBuf>,
     pub both: Vec<PathBuf>,
@@ -149,7 +149,7 @@ pub(super) struct Fields {
 
 impl Fields {
     /// Whether no key names the columns.
-    pub(super) fn are_unsaid(&self) -> bool {
+    pub(super) fn are_default(&self) -> bool {
         self.source.is_none() && self.target.is_none()
     }
 }
@@ -159,7 +159,7 @@ impl Fields {
 /// # Errors
 /// If a file cannot be read, is not UTF-8 or is not what its name says, or aligned files differ in their
 /// number of lines.
-pub(super) fn read(files: &Found, fields: &Fields) -> Result<Texts> {
+pub(super) fn read(files: &SplitFiles, fields: &Fields) -> Result<Texts> {
     let aligned: Vec<(&PathBuf, &PathBuf)> = files.source.iter().zip(&files.target).collect();
     let mut parts = aligned
         .par_iter()
@@ -301,7 +301,7 @@ fn strings<'a>(
     key: &str,
 ) -> std::result::Result<Vec<&'a str>, String> {
     let wrong = || format!("`{field}` is neither a string nor a list of strings");
-    match json_line::inside(object, field) {
+    match json_line::nested_field(object, field) {
         Some(Value::String(text)) => Ok(vec![text]),
         Some(Value::Array(parts)) if !parts.is_empty() => parts
             .iter()
@@ -311,7 +311,7 @@ fn strings<'a>(
         Some(_) => Err(wrong()),
         None => Err(format!(
             "{}; set [data] {key}",
-            json_line::missing(object, field)
+            json_line::missing_field(object, field)
         )),
     }
 }

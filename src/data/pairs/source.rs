@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::super::{Item, Source, Split};
 use super::framing::{self, Framing};
-use crate::data::text::cache::Tokens;
+use crate::data::text::cache::TokenCache;
 use crate::error::Result;
 use crate::tokenizer::Tokenizer;
 
@@ -23,13 +23,13 @@ pub(super) struct Limits {
 
 /// The tokens of one side of a split, and the special tokens around its texts.
 pub(super) struct Side {
-    pub tokens: Tokens,
+    pub tokens: TokenCache,
     pub framing: Framing,
 }
 
 /// The reason why a pair is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reason {
+pub(super) enum DropReason {
     /// A side has no token.
     Empty,
     /// A side has more tokens than it may have.
@@ -40,12 +40,12 @@ pub(super) enum Reason {
 
 /// A number of pairs, and the index of the first of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Counted {
+pub(super) struct PairCount {
     pub(super) pairs: usize,
     pub(super) first: usize,
 }
 
-impl Counted {
+impl PairCount {
     fn add(&mut self, pair: usize) {
         if self.pairs == 0 {
             self.first = pair;
@@ -61,9 +61,9 @@ pub(super) struct PairSource {
     /// Indices of the pairs that are used.
     kept: Vec<u32>,
     /// Pairs that are left out, by [`Reason`] in its order.
-    pub(super) left_out: [Counted; 3],
+    pub(super) left_out: [PairCount; 3],
     /// Used pairs with an empty side.
-    pub(super) empty: Counted,
+    pub(super) empty: PairCount,
     max_len: usize,
     max_target_len: usize,
     split: Split,
@@ -75,7 +75,7 @@ impl PairSource {
         let count = source.tokens.documents().min(target.tokens.documents());
         let marks = [source.framing.len(), target.framing.len()];
         let mut kept = Vec::new();
-        let (mut left_out, mut empty) = ([Counted::default(); 3], Counted::default());
+        let (mut left_out, mut empty) = ([PairCount::default(); 3], PairCount::default());
         for pair in 0..count {
             let spans = [source.tokens.span(pair), target.tokens.span(pair)];
             let lengths = spans.map(|span| span.len());
@@ -83,8 +83,8 @@ impl PairSource {
             let reason = match split {
                 Split::Train => limits.reason(lengths, marks),
                 // An empty text has no counterpart to compare with, if texts are encoded separately.
-                Split::Valid | Split::Test if is_empty && source.framing.is_alone() => {
-                    Some(Reason::Empty)
+                Split::Valid | Split::Test if is_empty && source.framing.is_separate() => {
+                    Some(DropReason::Empty)
                 }
                 Split::Valid | Split::Test => None,
             };
@@ -153,18 +153,18 @@ impl PairSource {
 impl Limits {
     /// Returns the reason why a pair of these lengths, with this many special tokens around them, is not
     /// trained on; `None` if it is.
-    fn reason(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> Option<Reason> {
+    fn reason(&self, [source, target]: [usize; 2], marks: [usize; 2]) -> Option<DropReason> {
         let (short, long) = (source.min(target), source.max(target));
         let fits = source + marks[0] <= self.max_len && target + marks[1] <= self.max_target_len;
         let beyond = |ratio: f64| long as f64 > ratio * short as f64;
         if short == 0 {
-            Some(Reason::Empty)
+            Some(DropReason::Empty)
         } else if !fits && !self.truncate {
-            Some(Reason::Long)
+            Some(DropReason::Long)
         } else {
             self.max_ratio
                 .is_some_and(beyond)
-                .then_some(Reason::Unequal)
+                .then_some(DropReason::Unequal)
         }
     }
 }

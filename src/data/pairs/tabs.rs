@@ -11,7 +11,7 @@ use super::read::{Fields, Texts, lines};
 use crate::error::{Error, Result, suggestion};
 
 /// Remedy for a table with more than two columns if no key says which are read.
-pub(super) const MORE: &str = "say with [data] source_field and target_field which columns are read (1 and 2 are the first ones)";
+pub(super) const EXTRA_COLUMNS_REMEDY: &str = "say with [data] source_field and target_field which columns are read (1 and 2 are the first ones)";
 
 /// Returns the pairs of a file's text.
 ///
@@ -25,14 +25,14 @@ pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts>
     let first: Vec<&str> = rows.peek().map_or(Vec::new(), |(row, _)| split(row));
     let header = if named { first.as_slice() } else { &[] };
     let names_both = ["source", "target"].iter().all(|name| first.contains(name));
-    if fields.strict && fields.are_unsaid() && !named && names_both {
+    if fields.strict && fields.are_default() && !named && names_both {
         let why = "the first line names the columns: set [data] header = true";
         return Err(at(1, why.into()));
     }
     if named {
         rows.next();
     }
-    let usual = fields.are_unsaid() && named && names_both;
+    let usual = fields.are_default() && named && names_both;
     let place = |field: &Option<Field>, name: &str, default: usize| match field {
         None if usual => Ok(first.iter().position(|n| *n == name).unwrap_or(default)),
         None => Ok(default),
@@ -47,12 +47,14 @@ pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts>
     };
     let source = place(&fields.source, "source", 0)?;
     let target = place(&fields.target, "target", 1)?;
-    let width = match fields.are_unsaid() && !usual {
+    let width = match fields.are_default() && !usual {
         true => 2,
         false => first.len(),
     };
     let no_wider = |line: u64, cells: &[&str]| match fields.strict {
-        true => no_wider(cells, width, fields.are_unsaid() && !usual).map_err(|why| at(line, why)),
+        true => {
+            require_width(cells, width, fields.are_default() && !usual).map_err(|why| at(line, why))
+        }
         false => Ok(()),
     };
     if named {
@@ -82,14 +84,14 @@ fn split(row: &str) -> Vec<&str> {
 }
 
 /// Returns a clause if a row has more than `width` columns. Trailing empty columns are allowed.
-fn no_wider(cells: &[&str], width: usize, unsaid: bool) -> std::result::Result<(), String> {
+fn require_width(cells: &[&str], width: usize, unsaid: bool) -> std::result::Result<(), String> {
     if cells.iter().skip(width).all(|cell| cell.trim().is_empty()) {
         return Ok(());
     }
     let count = cells.len();
     Err(match unsaid {
         true => format!(
-            "the row has {count} columns, and a pair has two; {MORE}, or take tabs out of its texts"
+            "the row has {count} columns, and a pair has two; {EXTRA_COLUMNS_REMEDY}, or take tabs out of its texts"
         ),
         false => format!(
             "the row has {count} columns and the first line has {width}; take tabs out of its texts"

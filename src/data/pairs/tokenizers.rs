@@ -1,7 +1,7 @@
 //! The tokenizers of pairs: one for both sides, or one for each.
 
-use super::corpus::{Corpus, Which};
-use crate::data::{Places, Request, Split, Tokenizers, View};
+use super::corpus::{Corpus, PairSide};
+use crate::data::{Request, SearchPath, Split, Tokenizers, View};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::tokenizer::{MarkNames, TokenFraming, Tokenizer, TokenizerConfig};
@@ -10,23 +10,23 @@ use sha2::{Digest, Sha256};
 /// Returns the tokenizers of a run: the saved ones, or new ones built for one side or both.
 pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<Tokenizers> {
     let separate = corpus.config.separate_vocabularies;
-    let saved = request.saved;
-    let both = [Which::Source, Which::Target];
+    let saved = request.saved_tokenizers;
+    let both = [PairSide::Source, PairSide::Target];
     if saved.text.is_some() {
         if separate && saved.target.is_none() {
             return Err(Error::usage(
                 "[data] separate_vocabularies = true, but the run has one vocabulary for sources and targets; leave it out",
             ));
         }
-        if !separate && saved.two_vocabularies() {
+        if !separate && saved.has_two_vocabularies() {
             return Err(Error::usage(
                 "[data] separate_vocabularies = false, but sources and targets of the run have a vocabulary each; set it to true",
             ));
         }
-        return match request.run {
+        return match request.run_shape {
             // A resumed run keeps the special tokens that its file names.
             Some(_) => Ok(saved.clone()),
-            None => marked(saved, &corpus.config.marks),
+            None => with_named_marks(saved, &corpus.config.marks),
         };
     }
     let Some(config) = request.tokenizer else {
@@ -36,7 +36,7 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     let framed = (*request.view == View::EncodedSeparately).then(|| config.with_frame(false));
     let config = framed.unwrap_or_else(|| config.with_marks(&corpus.config.marks));
     let own = config.is_trained() && *request.view != View::EncodedSeparately;
-    let mut made = |sides: &[Which]| -> Result<Tokenizer> {
+    let mut made = |sides: &[PairSide]| -> Result<Tokenizer> {
         let made = build(&config, corpus, sides, request.places)?;
         match own {
             // The special tokens that WordPiece puts around texts are only for encoders.
@@ -53,12 +53,12 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
             chat: None,
         });
     }
-    Ok(Tokenizers::one(made(&both)?))
+    Ok(Tokenizers::single(made(&both)?))
 }
 
 /// Returns the tokenizers of the run that a new one begins from, with the special tokens that the new one
 /// names.
-fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
+fn with_named_marks(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
     let marked = |tokenizer: &Option<Tokenizer>| {
         let tokenizer = tokenizer.as_ref();
         let marked = tokenizer.map(|t| t.with_marks(names)).transpose()?;
@@ -77,8 +77,8 @@ fn marked(tokenizers: &Tokenizers, names: &MarkNames) -> Result<Tokenizers> {
 fn build(
     config: &TokenizerConfig,
     corpus: &mut Corpus<'_>,
-    sides: &[Which],
-    places: &Places,
+    sides: &[PairSide],
+    places: &SearchPath,
 ) -> Result<Tokenizer> {
     let names = &corpus.config.marks;
     if !config.is_trained() {
@@ -102,7 +102,7 @@ fn build(
         train.extend(examples.iter().map(|pair| side.of(pair)));
     }
     let tokenizer = Tokenizer::build(config, &train)?.with_marks(names)?;
-    places.made_cache()?;
+    places.create_cache()?;
     tokenizer.save(&path)?;
     Ok(tokenizer)
 }

@@ -1,12 +1,12 @@
 //! Pairs as tokens: either side by side in a row, where the continuations of the prompt are scored, or each
 //! text encoded separately as a whole.
 
-use super::read::{Filed, Pair};
-use crate::data::conversations::encoded::{Encoded, encoded, of_bytes};
-use crate::data::conversations::packed::side_by_side;
+use super::read::{LocatedPair, Pair};
+use crate::data::conversations::encoded::{Encoded, encode_rendered, tokens_in_bytes};
+use crate::data::conversations::packed::pack_row;
 use crate::data::{Item, Source, Split, TextItem};
 use crate::error::{Error, Result};
-use crate::tokenizer::chat::Written;
+use crate::tokenizer::chat::RenderedConversation;
 use crate::tokenizer::offsets::Offsets;
 use crate::tokenizer::{ChatTemplate, SpecialTokenLayout, Tokenizer};
 use rayon::prelude::*;
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 /// A better and a worse text as tokens.
 #[derive(Clone, Debug, PartialEq)]
-pub(in crate::data) struct Both {
+pub(in crate::data) struct EncodedPair {
     /// The preferred text.
     pub(in crate::data) better: Encoded,
     /// The other one.
@@ -23,15 +23,15 @@ pub(in crate::data) struct Both {
     pub(in crate::data) margin: f32,
 }
 
-impl Both {
+impl EncodedPair {
     /// Returns both texts side by side, as documents 1 and 2 of a row.
     pub(in crate::data) fn item(&self) -> TextItem {
-        side_by_side([&self.better, &self.worse].into_iter())
+        pack_row([&self.better, &self.worse].into_iter())
     }
 
     /// Returns both texts in one row as segments 0 and 1, which are encoded separately; the row's number is
     /// the margin.
-    pub(in crate::data) fn alone(&self) -> TextItem {
+    pub(in crate::data) fn separate_item(&self) -> TextItem {
         let [better, worse] = [&self.better.ids, &self.worse.ids];
         TextItem {
             inputs: [&better[..], worse].concat(),
@@ -60,7 +60,7 @@ impl Both {
 
     /// Keeps the pair if both texts have at most `most` tokens and differ; they are not cut, since a text
     /// without its end is another text.
-    fn whole(self, most: usize) -> Option<Self> {
+    fn if_fits(self, most: usize) -> Option<Self> {
         let longest = self.better.ids.len().max(self.worse.ids.len());
         (longest <= most && self.better.ids != self.worse.ids).then_some(self)
     }
@@ -68,7 +68,7 @@ impl Both {
 
 /// A source with one pair per row.
 pub(in crate::data) struct Rows {
-    pub(in crate::data) all: Vec<Both>,
+    pub(in crate::data) all: Vec<EncodedPair>,
     pub(in crate::data) split: Split,
     /// Whether each text is encoded separately.
     pub(in crate::data) alone: bool,
@@ -91,7 +91,7 @@ impl Source for Rows {
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let both = &self.all[sample as usize];
         Ok(Item::Text(match self.alone {
-            true => both.alone(),
+            true => both.separate_item(),
             false => both.item(),
         }))
     }
@@ -111,15 +111,15 @@ pub(super) struct Encoder<'a> {
     offsets: Offsets,
     template: Option<&'a ChatTemplate>,
     context: usize,
-    reading: Reading,
+    reading: PairReading,
 }
 
 /// How the texts of a pair are read.
-pub(super) enum Reading {
+pub(super) enum PairReading {
     /// Side by side, by a decoder that continues the prompt.
     Continued,
     /// Each separately, with the special tokens around a text.
-    Alone(Option<SpecialTokenLayout>),
+    Separate(Option<SpecialTokenLayout>),
 }
 
 impl<'a> Encoder<'a> {
@@ -134,8 +134,8 @@ impl<'a> Encoder<'a> {
         alone: bool,
     ) -> Result<Self> {
         let reading = match alone {
-            true => Reading::Alone(tokenizer.edges()),
-            false => Reading::Continued,
+            true => PairReading::Separate(tokenizer.special_token_layout()),
+            false => PairReading::Continued,
         };
         Ok(Self {
             tokenizer,
@@ -152,30 +152,30 @@ impl<'a> Encoder<'a> {
     /// # Errors
     /// At the first pair that the template refuses, the tokenizer cannot encode, or that has an empty
     /// continuation.
-    pub(super) fn all(&self, filed: &[Filed]) -> Result<Vec<Both>> {
-        let encode = |one: &Filed| -> Result<Option<Both>> {
-            let both = self.both(&one.pair, one.margin);
-            let both = both.map_err(|why| placed(one, &why))?;
+    pub(super) fn encode_all(&self, filed: &[LocatedPair]) -> Result<Vec<EncodedPair>> {
+        let encode = |one: &LocatedPair| -> Result<Option<EncodedPair>> {
+            let both = self.encode_pair(&one.pair, one.margin);
+            let both = both.map_err(|why| with_location(one, &why))?;
             for (text, which) in [(&both.better, "better"), (&both.worse, "worse")] {
                 if !text.is_scored() {
                     let why = format!(
                         "the {which} text has no token behind the prompt; leave the row out"
                     );
-                    return Err(placed(one, &why));
+                    return Err(with_location(one, &why));
                 }
             }
             Ok(match self.reading {
                 // The last token is only a target.
-                Reading::Continued => both.cut(self.context + 1),
-                Reading::Alone(_) => both.whole(self.context),
+                PairReading::Continued => both.cut(self.context + 1),
+                PairReading::Separate(_) => both.if_fits(self.context),
             })
         };
-        let all: Vec<Result<Option<Both>>> = filed.par_iter().map(encode).collect();
+        let all: Vec<Result<Option<EncodedPair>>> = filed.par_iter().map(encode).collect();
         all.into_iter().filter_map(Result::transpose).collect()
     }
 
     /// Encodes both texts of a pair; an error is a clause.
-    fn both(&self, pair: &Pair, margin: f32) -> std::result::Result<Both, String> {
+    fn encode_pair(&self, pair: &Pair, margin: f32) -> std::result::Result<EncodedPair, String> {
         let [better, worse] = match pair {
             Pair::Texts {
                 prompt,
@@ -189,7 +189,7 @@ impl<'a> Encoder<'a> {
                 tools,
             } => [better, worse].map(|said| self.chat(prompt, said, tools.as_ref())),
         };
-        Ok(Both {
+        Ok(EncodedPair {
             better: better?,
             worse: worse?,
             margin,
@@ -205,10 +205,10 @@ impl<'a> Encoder<'a> {
     ) -> std::result::Result<Encoded, String> {
         let whole = format!("{prompt}{text}");
         let (ids, places) = self.offsets.encode(&whole).map_err(|e| e.to_string())?;
-        let found = of_bytes(&places, &(prompt.len()..whole.len()));
+        let found = tokens_in_bytes(&places, &(prompt.len()..whole.len()));
         let mut first = found.map_or(ids.len(), |tokens| tokens.start);
         let mut ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-        if let Reading::Alone(Some(edges)) = &self.reading {
+        if let PairReading::Separate(Some(edges)) = &self.reading {
             first += edges.before().len();
             ids = edges.around(&ids);
         }
@@ -231,7 +231,7 @@ impl<'a> Encoder<'a> {
         tools: Option<&Value>,
     ) -> std::result::Result<Encoded, String> {
         let written = continued(self.template, prompt, said, tools)?;
-        encoded(&written, &self.offsets, self.tokenizer).map_err(|e| e.to_string())
+        encode_rendered(&written, &self.offsets, self.tokenizer).map_err(|e| e.to_string())
     }
 }
 
@@ -241,17 +241,20 @@ fn continued(
     prompt: &[Value],
     said: &[Value],
     tools: Option<&Value>,
-) -> std::result::Result<Written, String> {
+) -> std::result::Result<RenderedConversation, String> {
     let template = template.ok_or("there is no chat template to write messages with")?;
-    template.continued(prompt, said, tools)
+    template.render_continuation(prompt, said, tools)
 }
 
 /// Returns the better and worse texts as they are written; a tokenizer is trained on them.
 ///
 /// # Errors
 /// At the first pair that the template refuses; the message has its line.
-pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Result<Vec<String>> {
-    let write = |one: &Filed| -> Result<Vec<String>> {
+pub(super) fn render_all(
+    filed: &[LocatedPair],
+    template: Option<&ChatTemplate>,
+) -> Result<Vec<String>> {
+    let write = |one: &LocatedPair| -> Result<Vec<String>> {
         match &one.pair {
             Pair::Texts {
                 prompt,
@@ -269,7 +272,7 @@ pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Resul
                     written.map(|written| written.text)
                 });
                 let texts: std::result::Result<Vec<String>, String> = texts.into_iter().collect();
-                texts.map_err(|why| placed(one, &why))
+                texts.map_err(|why| with_location(one, &why))
             }
         }
     };
@@ -278,7 +281,7 @@ pub(super) fn written(filed: &[Filed], template: Option<&ChatTemplate>) -> Resul
 }
 
 /// Adds the file and line of a pair to an error.
-fn placed(one: &Filed, why: &str) -> Error {
+fn with_location(one: &LocatedPair, why: &str) -> Error {
     Error::run(format!("{}:{}: {why}", one.path.display(), one.line))
 }
 

@@ -21,19 +21,19 @@ mod encoded;
 mod read;
 mod reward_input;
 
-use super::conversations::templates::{self, Given};
-use super::files::found;
+use super::conversations::templates::{self, TemplateKeys};
+use super::data_set::{masking_unsupported, speech_unsupported};
+use super::files::discovery;
 use super::parts::{Parted, parted};
-use super::set::{unmasked_faults, unspoken_faults};
 use super::{
     Data, DataSet, ExampleForm, Paths, PerSplit, Request, Shape, Source, Split, Tokenizers, View,
     split,
 };
 use crate::error::{Error, Result};
 use crate::tokenizer::{ChatTemplate, TokenFraming, Tokenizer};
-pub(super) use encoded::{Both, Rows};
-use encoded::{Encoder, written};
-use read::{Filed, Reader};
+pub(super) use encoded::{EncodedPair, Rows};
+use encoded::{Encoder, render_all};
+use read::{LocatedPair, Reader};
 pub use reward_input::RewardInput;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -108,7 +108,7 @@ impl Default for PreferencesConfig {
 }
 
 /// The minimum context.
-const SHORTEST: usize = 8;
+const MIN_CONTEXT: usize = 8;
 
 parted!(PreferencesConfig);
 
@@ -125,18 +125,18 @@ impl PreferencesConfig {
     /// Returns the tokenizer, and the template if any row has messages.
     fn tokens(
         &self,
-        filed: &PerSplit<Vec<Filed>>,
+        filed: &PerSplit<Vec<LocatedPair>>,
         request: &Request,
     ) -> Result<(Tokenizer, Option<ChatTemplate>)> {
         let mut all = Split::ALL.into_iter().flat_map(|split| filed.get(split));
         if all.any(|one| one.pair.has_messages()) {
             let of = ("preferences", request);
-            let texts = |template: &ChatTemplate| written(&filed.train, Some(template));
-            let given = Given {
+            let texts = |template: &ChatTemplate| render_all(&filed.train, Some(template));
+            let given = TemplateKeys {
                 template: self.template.as_deref(),
                 date: self.date.as_deref(),
             };
-            let (tokenizer, template) = templates::of(given, of, texts)?;
+            let (tokenizer, template) = templates::tokenizer_and_template(given, of, texts)?;
             return Ok((tokenizer, Some(template)));
         }
         if self.template.is_some() {
@@ -144,14 +144,14 @@ impl PreferencesConfig {
                 "[data] template has no effect: the rows hold texts, and a chat template writes messages; leave it out",
             ));
         }
-        let tokenizer = match (&request.saved.text, request.tokenizer) {
+        let tokenizer = match (&request.saved_tokenizers.text, request.tokenizer) {
             (Some(saved), _) => saved.clone(),
             (None, Some(tokenizer)) => {
                 let framed =
                     (*request.view == View::EncodedSeparately).then(|| tokenizer.with_frame(false));
                 let tokenizer = framed.as_ref().unwrap_or(tokenizer);
                 let found = tokenizer.with_path(|path| request.places.resolve(path))?;
-                let texts = written(&filed.train, None)?;
+                let texts = render_all(&filed.train, None)?;
                 let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
                 Tokenizer::build(&found, &texts)?
             }
@@ -168,11 +168,11 @@ impl PreferencesConfig {
     fn source(
         &self,
         split: Split,
-        filed: &[Filed],
+        filed: &[LocatedPair],
         encoder: &Encoder,
         alone: bool,
     ) -> Result<(Rows, Option<String>)> {
-        let all = encoder.all(filed)?;
+        let all = encoder.encode_all(filed)?;
         let (name, context) = (split.name(), self.context);
         if all.is_empty() {
             let lacks = match alone {
@@ -207,9 +207,9 @@ impl DataSet for PreferencesConfig {
                 self.chosen
             ));
         }
-        if self.context < SHORTEST {
+        if self.context < MIN_CONTEXT {
             faults.push(format!(
-                "[data] context = {} is too short; the least is {SHORTEST}",
+                "[data] context = {} is too short; the least is {MIN_CONTEXT}",
                 self.context
             ));
         }
@@ -220,7 +220,7 @@ impl DataSet for PreferencesConfig {
         Some("TEXT".into())
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Preferences
     }
 
@@ -232,25 +232,27 @@ impl DataSet for PreferencesConfig {
         true
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         true
     }
 
     fn view_faults(&self, view: &View) -> Vec<String> {
         match (view, &self.margin) {
-            (View::Masked(_) | View::Corrupted(_), _) => unmasked_faults(),
+            (View::Masked(_) | View::Corrupted(_), _) => masking_unsupported(),
             (View::Plain, Some(_)) => vec![
                 "[data] margin has no effect: the loss of [task] kind = \"reward\" alone reads it; leave it out".into(),
             ],
-            (View::Ctc, _) => unspoken_faults(),
+            (View::Ctc, _) => speech_unsupported(),
             (View::Plain, None) | (View::EncodedSeparately, _) => Vec::new(),
         }
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
+    fn framing(&self, view: &View) -> TokenFraming {
         match view {
-            View::EncodedSeparately => TokenFraming::Edges,
-            View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::Nothing,
+            View::EncodedSeparately => TokenFraming::FileLayout,
+            View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => {
+                TokenFraming::NoTokens
+            }
         }
     }
 
@@ -259,7 +261,7 @@ impl DataSet for PreferencesConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        found::of_tables(folder, files)
+        discovery::table_files(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
@@ -308,7 +310,7 @@ impl DataSet for PreferencesConfig {
             notes,
             tokenizers: Tokenizers {
                 chat: template,
-                ..Tokenizers::one(tokenizer)
+                ..Tokenizers::single(tokenizer)
             },
             ..Data::new(Arc::new(train), shape)
         })

@@ -1,8 +1,8 @@
 //! Reads rows of tables as pairs: a prompt with two continuations.
 
 use super::PreferencesConfig;
-use crate::data::conversations::learnt;
-use crate::data::conversations::read::{plain, tools};
+use crate::data::conversations::read::{tools, without_null_fields};
+use crate::data::conversations::training_fields;
 use crate::data::files::{json_line, records};
 use crate::error::Result;
 use crate::tokenizer::chat::common_prefix;
@@ -11,7 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 /// A pair with the file and line it was read from.
-pub(super) struct Filed {
+pub(super) struct LocatedPair {
     pub(super) path: Arc<Path>,
     pub(super) line: u64,
     pub(super) pair: Pair,
@@ -51,7 +51,7 @@ enum FieldContent {
 }
 
 /// The result of a row; an error is a clause.
-type Row<T> = std::result::Result<T, String>;
+type RowResult<T> = std::result::Result<T, String>;
 
 /// Turns rows into pairs.
 pub(super) struct Reader<'a>(pub(super) &'a PreferencesConfig);
@@ -62,14 +62,14 @@ impl Reader<'_> {
     /// # Errors
     /// As for [`records::read`]; also if a row lacks a field, its fields are of different types, or both
     /// continuations are equal.
-    pub(super) fn read(&self, path: &Path) -> Result<Vec<Filed>> {
+    pub(super) fn read(&self, path: &Path) -> Result<Vec<LocatedPair>> {
         let shared: Arc<Path> = path.into();
         let records = records::read(path, &self.0.columns)?;
         let filed = records.into_iter().map(|record| {
             let pair = self.pair(&record.fields);
             let read = pair.and_then(|pair| Ok((pair, self.margin(&record.fields)?)));
             let (pair, margin) = read.map_err(|why| record.fault(path, &why))?;
-            Ok(Filed {
+            Ok(LocatedPair {
                 path: shared.clone(),
                 line: record.line,
                 pair,
@@ -80,9 +80,9 @@ impl Reader<'_> {
     }
 
     /// Returns the pair of a row.
-    fn pair(&self, row: &Map<String, Value>) -> Row<Pair> {
+    fn pair(&self, row: &Map<String, Value>) -> RowResult<Pair> {
         let (chosen, rejected) = (self.0.chosen.as_str(), self.0.rejected.as_str());
-        let both = (needed(row, chosen)?, needed(row, rejected)?);
+        let both = (required_field(row, chosen)?, required_field(row, rejected)?);
         let prompt = self.prompt(row)?;
         let pair = match both {
             (FieldContent::Text(better), FieldContent::Text(worse)) => {
@@ -112,11 +112,12 @@ impl Reader<'_> {
     }
 
     /// Returns the margin of a row, if a field is to state it, otherwise 0.
-    fn margin(&self, row: &Map<String, Value>) -> Row<f32> {
+    fn margin(&self, row: &Map<String, Value>) -> RowResult<f32> {
         let Some(name) = &self.0.margin else {
             return Ok(0.0);
         };
-        let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
+        let value = json_line::nested_field(row, name)
+            .ok_or_else(|| json_line::missing_field(row, name))?;
         let number = match value {
             Value::Number(number) => number.as_f64(),
             // Cells of TSV and CSV are strings.
@@ -129,18 +130,23 @@ impl Reader<'_> {
     }
 
     /// Returns the prompt of a row, if it has one.
-    fn prompt(&self, row: &Map<String, Value>) -> Row<Option<FieldContent>> {
+    fn prompt(&self, row: &Map<String, Value>) -> RowResult<Option<FieldContent>> {
         match &self.0.prompt {
-            Some(name) => needed(row, name).map(Some),
+            Some(name) => required_field(row, name).map(Some),
             None => row
                 .get(PROMPT)
                 .filter(|value| !value.is_null())
-                .map(|value| said(PROMPT, value))
+                .map(|value| field_content(PROMPT, value))
                 .transpose(),
         }
     }
 
-    fn texts(&self, prompt: Option<FieldContent>, better: String, worse: String) -> Row<Pair> {
+    fn texts(
+        &self,
+        prompt: Option<FieldContent>,
+        better: String,
+        worse: String,
+    ) -> RowResult<Pair> {
         match prompt {
             Some(FieldContent::Text(prompt)) => Ok(Pair::Texts {
                 prompt,
@@ -151,8 +157,8 @@ impl Reader<'_> {
                 "the prompt is a list of messages, and `{}` a text; make them alike",
                 self.0.chosen
             )),
-            None => match alike(&better, &worse) {
-                0 => Err(self.apart("characters")),
+            None => match common_prefix_len(&better, &worse) {
+                0 => Err(self.no_common_prompt("characters")),
                 at => Ok(Pair::Texts {
                     prompt: better[..at].to_owned(),
                     better: better[at..].to_owned(),
@@ -168,7 +174,7 @@ impl Reader<'_> {
         mut better: Vec<Value>,
         mut worse: Vec<Value>,
         tools: Option<Value>,
-    ) -> Row<Pair> {
+    ) -> RowResult<Pair> {
         let both = better.iter().zip(&worse);
         let same = both.take_while(|(one, other)| one == other).count();
         // Neither continuation may be empty.
@@ -190,7 +196,7 @@ impl Reader<'_> {
                     self.0.chosen, self.0.rejected
                 ));
             }
-            None if alike == 0 => return Err(self.apart("messages")),
+            None if alike == 0 => return Err(self.no_common_prompt("messages")),
             None => better[..alike].to_vec(),
         };
         // Whole conversations begin with the prompt.
@@ -216,7 +222,7 @@ impl Reader<'_> {
     }
 
     /// The clause for two continuations without a common prompt.
-    fn apart(&self, what: &str) -> String {
+    fn no_common_prompt(&self, what: &str) -> String {
         format!(
             "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: they have no prompt in common; name its field as \
              [data] prompt",
@@ -229,24 +235,27 @@ impl Reader<'_> {
 const PROMPT: &str = "prompt";
 
 /// Returns the content of a field that a row must have.
-fn needed(row: &Map<String, Value>, name: &str) -> Row<FieldContent> {
-    let value = json_line::inside(row, name).ok_or_else(|| json_line::missing(row, name))?;
-    said(name, value)
+fn required_field(row: &Map<String, Value>, name: &str) -> RowResult<FieldContent> {
+    let value =
+        json_line::nested_field(row, name).ok_or_else(|| json_line::missing_field(row, name))?;
+    field_content(name, value)
 }
 
 /// Returns the content of a field.
-fn said(name: &str, value: &Value) -> Row<FieldContent> {
+fn field_content(name: &str, value: &Value) -> RowResult<FieldContent> {
     match value {
         Value::String(text) => Ok(FieldContent::Text(text.clone())),
         Value::Array(all) if all.is_empty() => Err(format!("`{name}` has no messages")),
         Value::Array(all) => {
             let messages = all.iter().enumerate().map(|(number, message)| {
-                let message = plain(message)
+                let message = without_null_fields(message)
                     .map_err(|why| format!("`{name}`: message {} {why}", number + 1))?;
                 // Both continuations are trained on, and templates do not use such fields.
-                Ok(learnt::without(message))
+                Ok(training_fields::without_training_fields(message))
             });
-            messages.collect::<Row<_>>().map(FieldContent::Messages)
+            messages
+                .collect::<RowResult<_>>()
+                .map(FieldContent::Messages)
         }
         Value::Null => Err(format!("`{name}` is empty")),
         Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
@@ -257,7 +266,7 @@ fn said(name: &str, value: &Value) -> Row<FieldContent> {
 
 /// Returns the number of bytes at the beginning that two texts share; a blank before the first difference
 /// belongs to the continuation.
-fn alike(one: &str, other: &str) -> usize {
+fn common_prefix_len(one: &str, other: &str) -> usize {
     let end = common_prefix(one, other);
     end - usize::from(one[..end].ends_with(' '))
 }

@@ -1,7 +1,7 @@
 //! Encodes an answer for a reward model in the same way as the texts of its training pairs.
 
 use super::encoded::Encoder;
-use crate::data::conversations::read::plain;
+use crate::data::conversations::read::without_null_fields;
 use crate::data::{DataConfig, Shape, TextItem, Tokenizers};
 use crate::error::{Error, Result};
 use crate::tokenizer::ChatTemplate;
@@ -85,9 +85,8 @@ impl DataConfig {
 
 /// Checks that values are messages; an error is a clause.
 fn messages_of(values: &[Value]) -> std::result::Result<Vec<Value>, String> {
-    let all = values
-        .iter()
-        .enumerate()
-        .map(|(number, value)| plain(value).map_err(|why| format!("message {} {why}", number + 1)));
+    let all = values.iter().enumerate().map(|(number, value)| {
+        without_null_fields(value).map_err(|why| format!("message {} {why}", number + 1))
+    });
     all.collect()
 }

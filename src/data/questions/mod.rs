@@ -13,7 +13,7 @@ mod rows;
 mod squad;
 mod windows;
 
-use super::files::{documents, found};
+use super::files::{discovery, documents};
 use super::labelled::examples::{self, Labelled};
 use super::parts::{Parted, parted};
 use super::{
@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 use squad::Question;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-pub use windows::{Cut, Query, read};
+pub use windows::{Query, Windowing, read};
 
 /// `kind = "questions"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -84,8 +84,8 @@ impl QuestionsConfig {
     }
 
     /// Returns how contexts are divided into windows.
-    pub fn cut(&self) -> Cut {
-        Cut {
+    pub fn windowing(&self) -> Windowing {
+        Windowing {
             context: self.context,
             overlap: self.overlap,
         }
@@ -125,11 +125,11 @@ impl QuestionsConfig {
                 },
                 question: &asked.question,
                 context: asked.context.clone(),
-                at: asked.at,
-                right: asked.right.clone(),
-                may_lack,
+                answer_bytes: asked.answer_bytes,
+                accepted_answers: asked.accepted_answers.clone(),
+                may_have_no_answer: may_lack,
             };
-            let rows = read(&query, self.cut(), tokenizer, &offsets);
+            let rows = read(&query, self.windowing(), tokenizer, &offsets);
             rows.map_err(|e| Error::run(format!("[data] question `{}`: {e}", asked.name())))
         };
         let rows: Vec<Result<Vec<TextItem>>> = questions.par_iter().enumerate().map(rows).collect();
@@ -153,7 +153,7 @@ impl DataSet for QuestionsConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Questions
     }
 
@@ -166,7 +166,7 @@ impl DataSet for QuestionsConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        found::of_tables(folder, files)
+        discovery::table_files(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
@@ -181,7 +181,7 @@ impl DataSet for QuestionsConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
+    fn framing(&self, _view: &View) -> TokenFraming {
         TokenFraming::Frame
     }
 
@@ -192,8 +192,13 @@ impl DataSet for QuestionsConfig {
         let asked = questions.train.iter().map(|q| q.question.as_str());
         let texts = contexts.into_iter().map(AsRef::as_ref).chain(asked);
         let tokenizer = examples::tokenizer("questions", request, true, texts)?;
-        let unanswered = || questions.train.iter().any(|question| question.at.is_none());
-        let said = request.run.and_then(|run| run.unanswerable);
+        let unanswered = || {
+            questions
+                .train
+                .iter()
+                .any(|question| question.answer_bytes.is_none())
+        };
+        let said = request.run_shape.and_then(|run| run.unanswerable);
         let may_lack = said.unwrap_or_else(unanswered);
         if let Some(wanted) = self.train_items {
             split::limit(&mut questions.train, wanted, "questions")?;

@@ -8,7 +8,7 @@
 //! question that has none, as in version 2.0. Rows with the same title form an article; without titles, rows
 //! with the same context do.
 
-use super::squad::{Answer, Asked, Question, question};
+use super::squad::{Answer, Question, SquadQuestion, question};
 use crate::data::files::{json_line, records};
 use crate::error::Result;
 use serde::Deserialize;
@@ -44,7 +44,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
         let shared = contexts
             .entry(context.to_owned())
             .or_insert_with(|| context.into());
-        let asked = asked(row).and_then(|asked| question(asked, shared));
+        let asked = squad_question(row).and_then(|asked| question(asked, shared));
         let asked = asked.map_err(fault)?;
         let number = *known.entry(article).or_insert(articles.len());
         if number == articles.len() {
@@ -56,10 +56,10 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
 }
 
 /// Converts a row to a question in SQuAD's form.
-fn asked(row: &Map<String, Value>) -> std::result::Result<Asked, String> {
+fn squad_question(row: &Map<String, Value>) -> std::result::Result<SquadQuestion, String> {
     let answers = answers(row)?;
     let is_impossible = row.get("is_impossible").and_then(Value::as_bool);
-    Ok(Asked {
+    Ok(SquadQuestion {
         id: row.get("id").cloned().unwrap_or_default(),
         question: text(row, "question")?.to_owned(),
         is_impossible: is_impossible.unwrap_or(answers.is_empty()),
@@ -69,7 +69,7 @@ fn asked(row: &Map<String, Value>) -> std::result::Result<Asked, String> {
 
 fn answers(row: &Map<String, Value>) -> std::result::Result<Vec<Answer>, String> {
     let found = row.get("answers");
-    let found = found.ok_or_else(|| json_line::missing(row, "answers"))?;
+    let found = found.ok_or_else(|| json_line::missing_field(row, "answers"))?;
     let wrong = |why: serde_json::Error| {
         format!(
             "`answers` is neither an object with the lists `text` and `answer_start` nor a list of objects with both: {why}"
@@ -97,6 +97,6 @@ fn text<'r>(row: &'r Map<String, Value>, name: &str) -> std::result::Result<&'r 
         Some(Value::String(text)) => Ok(text),
         Some(Value::Null) => Err(format!("the row has nothing in `{name}`")),
         Some(_) => Err(format!("`{name}` is no text")),
-        None => Err(json_line::missing(row, name)),
+        None => Err(json_line::missing_field(row, name)),
     }
 }

@@ -23,9 +23,9 @@ pub(super) struct Question {
     pub(super) question: String,
     pub(super) context: Arc<str>,
     /// Byte range of the first answer in the context; `None` if there is no answer.
-    pub(super) at: Option<[usize; 2]>,
+    pub(super) answer_bytes: Option<[usize; 2]>,
     /// All accepted answers.
-    pub(super) right: Arc<[String]>,
+    pub(super) accepted_answers: Arc<[String]>,
 }
 
 impl Question {
@@ -48,11 +48,11 @@ struct Article {
 #[derive(Deserialize)]
 struct Paragraph {
     context: String,
-    qas: Vec<Asked>,
+    qas: Vec<SquadQuestion>,
 }
 
 #[derive(Deserialize)]
-pub(super) struct Asked {
+pub(super) struct SquadQuestion {
     /// Id as a string or a number; some files have none.
     #[serde(default)]
     pub(super) id: Value,
@@ -101,8 +101,11 @@ pub(super) fn read(path: &Path) -> Result<Vec<Vec<Question>>> {
 }
 
 /// Converts a question about a context; an error is a clause about it.
-pub(super) fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<Question, String> {
-    let Asked { id, question, .. } = asked;
+pub(super) fn question(
+    asked: SquadQuestion,
+    context: &Arc<str>,
+) -> std::result::Result<Question, String> {
+    let SquadQuestion { id, question, .. } = asked;
     let id = match id {
         Value::Null => None,
         Value::String(id) => Some(id),
@@ -143,8 +146,8 @@ pub(super) fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<
         id,
         question,
         context: context.clone(),
-        at,
-        right,
+        answer_bytes: at,
+        accepted_answers: right,
     })
 }
 
@@ -152,8 +155,8 @@ pub(super) fn question(asked: Asked, context: &Arc<str>) -> std::result::Result<
 mod tests {
     use super::*;
 
-    fn asked(text: &str, answer_start: usize, is_impossible: bool) -> Asked {
-        Asked {
+    fn asked(text: &str, answer_start: usize, is_impossible: bool) -> SquadQuestion {
+        SquadQuestion {
             id: "q".into(),
             question: "?".into(),
             is_impossible,
@@ -168,10 +171,13 @@ mod tests {
     fn answers_are_counted_in_characters() {
         let context: Arc<str> = "Die Größe ist 7.".into();
         let found = question(asked("ist", 10, false), &context).unwrap();
-        let [from, to] = found.at.unwrap();
-        assert_eq!((&context[from..to], found.right.len()), ("ist", 1));
+        let [from, to] = found.answer_bytes.unwrap();
+        assert_eq!(
+            (&context[from..to], found.accepted_answers.len()),
+            ("ist", 1)
+        );
         let found = question(asked("ist", 10, true), &context).unwrap();
-        assert!(found.at.is_none() && found.right.is_empty());
+        assert!(found.answer_bytes.is_none() && found.accepted_answers.is_empty());
         for (text, at) in [("ist", 11), ("ist", 99), ("", 3)] {
             assert!(
                 question(asked(text, at, false), &context).is_err(),

@@ -1,7 +1,7 @@
 //! Turns a question and its context into rows that a model reads: one row for each window of the context.
 
 use crate::data::TextItem;
-use crate::data::batch::{QuestionAnswer, Window};
+use crate::data::batch::{ContextWindow, QuestionAnswer};
 use crate::error::{Error, Result};
 use crate::tokenizer::offsets::Offsets;
 use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
@@ -19,25 +19,25 @@ pub struct Query<'a> {
     /// Text in which the answer is looked for.
     pub context: Arc<str>,
     /// Byte range of the answer in the context.
-    pub at: Option<[usize; 2]>,
+    pub answer_bytes: Option<[usize; 2]>,
     /// All accepted answers.
-    pub right: Arc<[String]>,
+    pub accepted_answers: Arc<[String]>,
     /// Whether questions of this data set may have no answer.
-    pub may_lack: bool,
+    pub may_have_no_answer: bool,
 }
 
 /// How contexts are divided into windows.
 #[derive(Clone, Copy, Debug)]
-pub struct Cut {
+pub struct Windowing {
     /// Maximum length of a row in tokens.
     pub context: usize,
     /// Number of tokens that a window shares with the one before it.
     pub overlap: usize,
 }
 
-impl Cut {
+impl Windowing {
     /// The default division into rows of `context` tokens: windows overlap by a quarter.
-    pub fn usual(context: usize) -> Self {
+    pub fn with_default_overlap(context: usize) -> Self {
         Self {
             context,
             overlap: context / 4,
@@ -54,7 +54,7 @@ impl Cut {
 /// it.
 pub fn read(
     query: &Query<'_>,
-    cut: Cut,
+    cut: Windowing,
     tokenizer: &Tokenizer,
     offsets: &Offsets,
 ) -> Result<Vec<TextItem>> {
@@ -73,7 +73,7 @@ pub fn read(
     let room = room - question.len();
     let step = room.saturating_sub(cut.overlap).max(1);
     // White space at the ends of an answer belongs to no token.
-    let at = query.at.map(|[from, to]| {
+    let at = query.answer_bytes.map(|[from, to]| {
         let text = &query.context[from..to];
         let from = from + text.len() - text.trim_start().len();
         [from, from + text.trim().len()]
@@ -82,7 +82,7 @@ pub fn read(
     for from in (0..tokens.len()).step_by(step) {
         let to = (from + room).min(tokens.len());
         let (inputs, segments) = frame.around_both(&question, &tokens[from..to]);
-        let first = inputs.len() - frame.behind_both() - (to - from);
+        let first = inputs.len() - frame.len_after_both() - (to - from);
         let none = match frame.has_trailing_class_token() {
             true => inputs.len() - 1,
             false => 0,
@@ -97,15 +97,15 @@ pub fn read(
             segments: Some(segments),
             asked: Some(QuestionAnswer {
                 answer,
-                window: Arc::new(Window {
+                window: Arc::new(ContextWindow {
                     question: query.number,
                     id: query.id.clone(),
                     context: query.context.clone(),
-                    places: places.to_vec(),
+                    byte_ranges: places.to_vec(),
                     first,
-                    none,
-                    right: query.right.clone(),
-                    may_have_no_answer: query.may_lack,
+                    no_answer_position: none,
+                    accepted_answers: query.accepted_answers.clone(),
+                    may_have_no_answer: query.may_have_no_answer,
                 }),
             }),
             ..TextItem::default()
@@ -122,7 +122,7 @@ pub fn read(
 /// # Errors
 /// If the vocabulary has none.
 pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<SpecialTokenLayout> {
-    tokenizer.edges_of_questions().ok_or_else(|| {
+    tokenizer.question_layout().ok_or_else(|| {
         Error::usage(
             "[data] kind = \"questions\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
         )

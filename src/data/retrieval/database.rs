@@ -2,12 +2,12 @@
 
 use super::terms::Terms;
 use super::vectors::Vectors;
-use super::{Chunking, CompareConfig, DatabaseConfig, EmbedsChunks};
+use super::{ChunkEmbedder, Chunking, CompareConfig, DatabaseConfig};
 use crate::data::Shape;
 use crate::data::text::ids::Ids;
 use crate::digest::hex;
 use crate::error::{Error, Result};
-use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::nn::neighbours::{Neighbours, Retriever};
 use crate::tokenizer::Tokenizer;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
@@ -55,7 +55,7 @@ enum Index {
     /// Index of the terms of each chunk.
     Terms(Terms),
     /// Embeddings of the chunks, and the encoder that embeds queries.
-    Vectors(Vectors, Arc<dyn EmbedsChunks>),
+    Vectors(Vectors, Arc<dyn ChunkEmbedder>),
 }
 
 /// The documents in which neighbours are found.
@@ -160,13 +160,13 @@ impl Database {
     }
 
     /// Returns the tokens of all chunks in this range.
-    fn of_chunks(&self, range: Range<usize>) -> Vec<&[i32]> {
+    fn chunk_tokens(&self, range: Range<usize>) -> Vec<&[i32]> {
         let m = self.chunking.chunk;
         range.map(|chunk| self.tokens(chunk as u32, m)).collect()
     }
 
     /// Returns the embeddings of chunks.
-    fn embedded(&self, by: &dyn EmbedsChunks, chunks: &[&[i32]]) -> Result<Vec<f32>> {
+    fn embedded(&self, by: &dyn ChunkEmbedder, chunks: &[&[i32]]) -> Result<Vec<f32>> {
         let text = |chunk: &&[i32]| -> String {
             let ids: Vec<u32> = chunk.iter().map(|id| *id as u32).collect();
             self.tokenizer.decode(&ids)
@@ -187,7 +187,7 @@ impl Database {
         if let Some(made) = self.index.get() {
             return Ok(made);
         }
-        let all = self.of_chunks(0..self.len());
+        let all = self.chunk_tokens(0..self.len());
         let made = match (&self.config, &self.chunking.embedder) {
             (CompareConfig::Encoded(_), Some(by)) => {
                 let vectors = self.embedded(by.as_ref(), &all)?;
@@ -232,9 +232,9 @@ impl Database {
     }
 
     /// Returns an error if a run began with another database; `run` is the stored shape of the run's data.
-    pub(crate) fn require_of(&self, run: Option<&Shape>) -> Result<()> {
+    pub(crate) fn require_same(&self, run: Option<&Shape>) -> Result<()> {
         let before = run.and_then(|run| run.database.as_ref());
-        match before.is_none_or(|before| *before == self.sum()) {
+        match before.is_none_or(|before| *before == self.checksum()) {
             true => Ok(()),
             false => Err(Error::usage(
                 "[data.retrieval] the database is not what the run began with: its texts, or the run that compares chunks, \
@@ -244,12 +244,12 @@ impl Database {
     }
 
     /// Returns the checksum of everything that neighbours depend on, as a run stores it.
-    pub(crate) fn sum(&self) -> String {
+    pub(crate) fn checksum(&self) -> String {
         hex(&Sha256::digest(&self.fingerprint))
     }
 }
 
-impl Retrieves for Database {
+impl Retriever for Database {
     fn chunk(&self) -> usize {
         self.chunking.chunk
     }

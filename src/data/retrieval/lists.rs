@@ -11,7 +11,7 @@ use crate::data::text::ids::Ids;
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::files;
-use crate::nn::neighbours::{Neighbours, Retrieves};
+use crate::nn::neighbours::{Neighbours, Retriever};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const HEADER: usize = 56;
 /// Marks a missing neighbour.
 const NONE: u32 = u32::MAX;
 /// How long a process waits for another one that makes the same lists before it makes them itself.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 /// Number of queries that are searched at once.
 const GROUP: usize = 4096;
 
@@ -67,13 +67,13 @@ impl NeighbourLists {
         // Without locks, two processes may make the same file; the later one replaces it.
         let lock = files::open_lock(&path.with_extension("lock")).ok();
         if let Some(lock) = &lock
-            && files::lock_within(lock, PATIENCE).is_ok()
+            && files::lock_within(lock, LOCK_TIMEOUT).is_ok()
             && let Some(lists) = found()
         {
             return Ok(made(lists));
         }
         let lists = search(database, text)?;
-        files::write(&path, &written(&lists, sizes))?;
+        files::write(&path, &to_bytes(&lists, sizes))?;
         Ok(made(lists))
     }
 
@@ -82,7 +82,7 @@ impl NeighbourLists {
     pub fn of_window(&self, from: usize, tokens: usize) -> Neighbours {
         let (m, count) = (self.database.chunk(), self.database.count());
         assert!(from.is_multiple_of(m), "a window begins with a chunk");
-        let mut found = Neighbours::none(m, count);
+        let mut found = Neighbours::empty(m, count);
         for chunk in from / m..(from + tokens) / m {
             let list = self.lists.get(chunk * count..(chunk + 1) * count);
             for place in 0..count {
@@ -125,7 +125,7 @@ fn search(database: &Database, text: &dyn Ids) -> Result<Vec<u32>> {
 }
 
 /// Returns the bytes of a file.
-fn written(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
+fn to_bytes(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
     let numbers: Vec<u8> = lists
         .iter()
         .flat_map(|number| number.to_le_bytes())
@@ -140,7 +140,7 @@ fn written(lists: &[u32], [chunks, count]: [usize; 2]) -> Vec<u8> {
 
 /// Reads the lists of a file; `None` unless it is complete and of these sizes.
 fn read(path: &Path, [chunks, count]: [usize; 2], database: usize) -> Option<Vec<u32>> {
-    files::require_ordinary(path).ok()?;
+    files::require_regular(path).ok()?;
     let bytes = std::fs::read(path).ok()?;
     let (header, numbers) = bytes.split_at_checked(HEADER)?;
     let size = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().unwrap_or_default());

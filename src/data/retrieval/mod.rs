@@ -57,7 +57,7 @@ impl DatabaseConfig {
 }
 
 /// An encoder that embeds chunks.
-pub trait EmbedsChunks: Send + Sync {
+pub trait ChunkEmbedder: Send + Sync {
     /// Identifies the encoder: two encoders with equal fingerprints make equal vectors.
     fn fingerprint(&self) -> &str;
 
@@ -76,5 +76,5 @@ pub struct Chunking {
     /// Number of neighbours per chunk.
     pub neighbours: usize,
     /// Encoder of the chunks, if they are compared by the embeddings of a run.
-    pub embedder: Option<Arc<dyn EmbedsChunks>>,
+    pub embedder: Option<Arc<dyn ChunkEmbedder>>,
 }

@@ -23,7 +23,7 @@ const OTHERS: [&str; 10] = [
     "mp3", "ogg", "oga", "opus", "m4a", "aac", "wma", "aiff", "aif", "webm",
 ];
 /// Number of further samples of one channel, needed to resample the last ones that are asked for.
-const BEHIND: usize = RATE / 2;
+const RESAMPLE_MARGIN: usize = RATE / 2;
 
 /// Samples of one channel at the rate of their file.
 struct Mono {
@@ -63,15 +63,15 @@ fn ends_with(path: &Path, endings: &[&str]) -> bool {
 /// If the file cannot be read, is neither WAV nor FLAC, is damaged, cut off or empty, or has an impossible
 /// sampling rate; the message names the file.
 pub fn samples(path: &Path) -> Result<Vec<f32>> {
-    begun(path, usize::MAX)
+    leading_samples(path, usize::MAX)
 }
 
 /// Returns the first `wanted` of these samples, or slightly more.
 ///
 /// # Errors
 /// As for [`samples`], as far as the file is read.
-pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
-    within(path, || {
+pub(super) fn leading_samples(path: &Path, wanted: usize) -> Result<Vec<f32>> {
+    naming_file(path, || {
         let Mono { samples, rate } = decoded(path, wanted)?;
         resampled(samples, rate)
     })
@@ -83,7 +83,7 @@ pub(super) fn begun(path: &Path, wanted: usize) -> Result<Vec<f32>> {
 /// # Errors
 /// As for [`samples`], as far as the check reads the file.
 pub(super) fn is_longer(path: &Path, seconds: f64) -> Result<bool> {
-    within(path, || {
+    naming_file(path, || {
         let header = opened(path)?.header;
         let samples = match header.frames {
             Some(frames) => frames,
@@ -96,11 +96,11 @@ pub(super) fn is_longer(path: &Path, seconds: f64) -> Result<bool> {
 }
 
 /// Returns the result of reading a file; panics and faults become errors that name the file.
-fn within<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
-    crate::files::require_ordinary(path)?;
+fn naming_file<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>) -> Result<T> {
+    crate::files::require_regular(path)?;
     // Errors of the operating system keep their own wording.
     File::open(path).map_err(Error::io("read", path))?;
-    let result = guard::panics(read);
+    let result = guard::catch_panic(read);
     let shown = path.display();
     result.and_then(|result| result).map_err(|why| {
         Error::run(match ends_with(path, &OTHERS) {
@@ -113,14 +113,14 @@ fn within<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, String>)
 }
 
 /// An opened file, before its first packet is read.
-struct Open {
+struct OpenAudio {
     format: Box<dyn FormatReader>,
     decoder: Box<dyn AudioDecoder>,
     track: u32,
     header: Header,
 }
 
-fn opened(path: &Path) -> std::result::Result<Open, String> {
+fn opened(path: &Path) -> std::result::Result<OpenAudio, String> {
     let file = File::open(path).map_err(|e| e.to_string())?;
     if file.metadata().is_ok_and(|data| data.len() == 0) {
         return Err("the file is empty".into());
@@ -152,7 +152,7 @@ fn opened(path: &Path) -> std::result::Result<Open, String> {
     let decoder = symphonia::default::get_codecs()
         .make_audio_decoder(parameters, &options)
         .map_err(|e| e.to_string())?;
-    Ok(Open {
+    Ok(OpenAudio {
         track: track.id,
         format,
         decoder,
@@ -164,7 +164,8 @@ fn opened(path: &Path) -> std::result::Result<Open, String> {
 fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
     let mut open = opened(path)?;
     let Header { rate, frames } = open.header;
-    let wanted = (wanted.saturating_add(BEHIND) as f64 / RATE as f64 * f64::from(rate)).ceil();
+    let wanted =
+        (wanted.saturating_add(RESAMPLE_MARGIN) as f64 / RATE as f64 * f64::from(rate)).ceil();
     let wanted = wanted as usize;
     let mut samples: Vec<f32> = Vec::new();
     let mut interleaved: Vec<f32> = Vec::new();
@@ -178,7 +179,11 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
             {
                 break;
             }
-            Err(e) => return Err(cut_off(samples.len(), frames).unwrap_or_else(|| e.to_string())),
+            Err(e) => {
+                return Err(
+                    truncation_fault(samples.len(), frames).unwrap_or_else(|| e.to_string())
+                );
+            }
         };
         if packet.track_id != open.track {
             continue;
@@ -192,7 +197,7 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
         }
     }
     let whole = samples.len() < wanted;
-    if let Some(why) = cut_off(samples.len(), frames).filter(|_| whole) {
+    if let Some(why) = truncation_fault(samples.len(), frames).filter(|_| whole) {
         return Err(why);
     }
     if samples.is_empty() {
@@ -208,7 +213,7 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
 }
 
 /// Returns the fault of a file that holds fewer samples than it states.
-fn cut_off(found: usize, said: Option<u64>) -> Option<String> {
+fn truncation_fault(found: usize, said: Option<u64>) -> Option<String> {
     let said = said.filter(|said| *said > found as u64)?;
     Some(format!(
         "it holds {found} of the {said} samples that it says it has; it is cut off or damaged"

@@ -43,7 +43,7 @@ impl SpeechInputs {
     }
 
     /// Converts samples at 16 kHz, cut to the longest recording.
-    pub fn heard(&self, samples: &[f32]) -> SpeechInput {
+    pub fn convert(&self, samples: &[f32]) -> SpeechInput {
         let n_frames = self.shape.n_frames;
         if let Some(log_mel) = &self.log_mel {
             return SpeechInput::Features(log_mel.spectrum(samples, n_frames));
@@ -60,7 +60,7 @@ impl SpeechInputs {
 
     /// Returns the input for samples at 16 kHz.
     pub fn item(&self, samples: &[f32]) -> SpeechItem {
-        self.input(&self.heard(samples))
+        self.input(&self.convert(samples))
     }
 
     /// Returns the input for a converted recording: features are padded to the common length, samples keep

@@ -23,7 +23,7 @@ pub use transcripts::Transcripts;
 
 use super::View;
 use super::batch::SpeechShape;
-use super::described::no_marks;
+use super::described::missing_frame_error;
 use crate::error::Result;
 use crate::tokenizer::{SpecialTokenLayout, TokenFraming, Tokenizer};
 
@@ -88,11 +88,11 @@ pub(in crate::data) fn shape_faults(
 }
 
 /// Returns which special tokens a model reads around a transcript in a view.
-pub(in crate::data) fn around(view: &View) -> TokenFraming {
+pub(in crate::data) fn framing(view: &View) -> TokenFraming {
     match view {
-        View::Ctc => TokenFraming::Nothing,
+        View::Ctc => TokenFraming::NoTokens,
         View::Plain | View::Masked(_) | View::Corrupted(_) | View::EncodedSeparately => {
-            TokenFraming::Edges
+            TokenFraming::FileLayout
         }
     }
 }
@@ -107,9 +107,9 @@ pub fn marks(tokenizer: &Tokenizer) -> Result<SpecialTokenLayout> {
         let before = edges.before().len();
         before > 0 && edges.len(false) > before
     };
-    let own = tokenizer.own_edges().filter(both).cloned();
+    let own = tokenizer.file_layout().filter(both).cloned();
     own.or_else(|| tokenizer.frame().map(SpecialTokenLayout::from))
-        .ok_or_else(|| no_marks("a transcript"))
+        .ok_or_else(|| missing_frame_error("a transcript"))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::marks;
 use crate::data::View;
 use crate::data::batch::{SpeechItem, SpokenItem};
-use crate::data::described::marked;
+use crate::data::described::with_special_tokens;
 use crate::error::{Error, Result};
 use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
@@ -46,7 +46,7 @@ impl Transcripts {
     /// If a transcript to be aligned has more than `context` tokens.
     pub(in crate::data) fn fitted(&self, mut ids: Vec<i32>, context: usize) -> Result<Vec<i32>> {
         match self {
-            Self::Marked(edges) => Ok(marked(&ids, edges, context)),
+            Self::Marked(edges) => Ok(with_special_tokens(&ids, edges, context)),
             Self::Aligned(blank) => {
                 ids.retain(|id| *id != *blank as i32);
                 match ids.len() <= context {

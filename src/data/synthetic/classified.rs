@@ -25,7 +25,7 @@ pub(super) trait Texts: Clone + Send + Sync + 'static {
     /// Separates its random draws from those of other generators.
     const SITE: u64;
     /// Whether a text has one class or any number of them.
-    const GIVES: ExampleForm;
+    const EXAMPLE_FORM: ExampleForm;
 
     /// Returns the sizes of the held-out sets.
     fn sizes(&self) -> HeldOut;
@@ -42,7 +42,7 @@ pub(super) trait Texts: Clone + Send + Sync + 'static {
 }
 
 /// Number of draws after which a split is assumed to have no further text.
-const PATIENCE: usize = 100_000;
+const MAX_DRAWS: usize = 100_000;
 /// Prepares the data of a generator whose texts are made of `words`, with the class names `classes`.
 ///
 /// # Errors
@@ -74,7 +74,7 @@ pub(super) fn prepare<T: Texts>(
     Ok(Data {
         valid,
         test,
-        tokenizers: Tokenizers::one(tokenizer),
+        tokenizers: Tokenizers::single(tokenizer),
         ..Data::new(Arc::new(train), shape)
     })
 }
@@ -90,13 +90,13 @@ impl<T: Texts> Reading<T> {
     /// Draws the next text of a split.
     fn draw(&self, split: Split, stream: &mut Stream) -> Result<Drawing> {
         let sizes = self.texts.sizes();
-        let drawn = (0..PATIENCE).filter_map(|_| self.texts.draw(stream));
+        let drawn = (0..MAX_DRAWS).filter_map(|_| self.texts.draw(stream));
         let mut of_split =
             drawn.filter(|drawing| sizes.split(key(&drawing.words.join(" "))) == split);
         of_split.next().ok_or_else(|| {
             let (name, why) = (split.name(), self.texts.rarity());
             Error::usage(format!(
-                "[data] {PATIENCE} texts were drawn in vain for the {name} split: {why}"
+                "[data] {MAX_DRAWS} texts were drawn in vain for the {name} split: {why}"
             ))
         })
     }
@@ -124,7 +124,7 @@ impl<T: Texts> Reading<T> {
     fn item(&self, drawing: Drawing) -> Result<TextItem> {
         let ids = self.tokenizer.encode(&drawing.words.join(" "))?;
         let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-        let several = T::GIVES == ExampleForm::ManyLabelled;
+        let several = T::EXAMPLE_FORM == ExampleForm::ManyLabelled;
         let label = drawing.classes.first().copied().filter(|_| !several);
         Ok(TextItem {
             inputs: self.frame.map_or(ids.clone(), |frame| frame.around(&ids)),
@@ -158,7 +158,7 @@ impl<T: Texts> Source for Drawn<T> {
         item.map_or(self.reading.texts.longest(), |item| item.inputs.len())
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }

@@ -42,13 +42,13 @@ pub(super) trait Described: Send + Sync + 'static {
         &self,
         subject: &Self::Subject,
         ids: &[i32],
-        taken: &Taken,
+        taken: &ExampleKey,
         stream: &mut Stream,
     ) -> Item;
 }
 
 /// Which example is made, and for which split.
-pub(super) struct Taken {
+pub(super) struct ExampleKey {
     pub split: Split,
     /// Seed, draw and sample.
     pub key: (u64, u64, u64),
@@ -65,7 +65,7 @@ pub(super) fn prepare<D: Described>(
     request: &Request,
 ) -> Result<Data> {
     let described = Arc::new(described);
-    let drawn = |split, subjects, seed| Drawn {
+    let drawn = |split, subjects, seed| SubjectSource {
         described: Arc::clone(&described),
         tokenizer: tokenizer.clone(),
         subjects,
@@ -91,10 +91,10 @@ pub(super) fn prepare<D: Described>(
     let mut data = Data {
         valid: held_out.valid,
         test: held_out.test,
-        tokenizers: Tokenizers::one(tokenizer.clone()),
+        tokenizers: Tokenizers::single(tokenizer.clone()),
         ..Data::new(Arc::new(train), shape)
     };
-    Captions::put(&mut data, request, |split| texts.get(split).clone());
+    Captions::attach(&mut data, request, |split| texts.get(split).clone());
     Ok(data)
 }
 
@@ -109,7 +109,7 @@ fn fixed<D: Described>(described: &D, split: Split) -> Vec<D::Subject> {
 }
 
 /// The inputs of a split: those of `subjects`, or drawn without end.
-struct Drawn<D: Described> {
+struct SubjectSource<D: Described> {
     described: Arc<D>,
     tokenizer: Tokenizer,
     subjects: Vec<D::Subject>,
@@ -117,7 +117,7 @@ struct Drawn<D: Described> {
     seed: u64,
 }
 
-impl<D: Described> Drawn<D> {
+impl<D: Described> SubjectSource<D> {
     /// Returns the random stream of an example, which is distinct from those that draw held-out subjects.
     fn stream(&self, sample: u64) -> Stream {
         let place = Split::ALL.len() as u64 + self.split as u64;
@@ -137,7 +137,7 @@ impl<D: Described> Drawn<D> {
     }
 }
 
-impl<D: Described> Source for Drawn<D> {
+impl<D: Described> Source for SubjectSource<D> {
     fn len(&self) -> usize {
         match self.split {
             Split::Train => PASS,
@@ -150,7 +150,7 @@ impl<D: Described> Source for Drawn<D> {
         let subject = self.subject(sample, &mut stream)?;
         let ids = self.tokenizer.encode(&self.described.text(&subject))?;
         let ids: Vec<i32> = ids.into_iter().map(|id| id as i32).collect();
-        let taken = Taken {
+        let taken = ExampleKey {
             split: self.split,
             key: (self.seed, draw, sample),
         };
@@ -171,7 +171,7 @@ impl<D: Described> Source for Drawn<D> {
         D::COSTLY
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

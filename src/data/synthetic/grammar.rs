@@ -18,9 +18,9 @@ use serde::{Deserialize, Serialize};
 use super::held_out::FIXED_SEED;
 use super::story::{self, words};
 use crate::data::corrupted;
+use crate::data::data_set::{pairs_unsupported, speech_unsupported};
 use crate::data::masked;
 use crate::data::masked::masking::Pairs;
-use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::text::ids::InMemoryIds;
 use crate::data::text::sentences::Sentences;
 use crate::data::text::windows::{Layout, TextSource};
@@ -127,9 +127,10 @@ impl GrammarConfig {
         let (held, sentences, documents) = self.encoded(tokenizer, split, request.seed, end)?;
         let tokens = held.ids.len();
         if let View::Corrupted(view) = request.view {
-            let reading = corrupted::Reading::new(tokenizer.clone(), view, self.context, request)?;
+            let reading =
+                corrupted::CorruptedReader::new(tokenizer.clone(), view, self.context, request)?;
             let held = Arc::new(held);
-            let source = match view.by_sentence() {
+            let source = match view.uses_sentences() {
                 true => {
                     let sentences = Sentences::new(held, sentences, documents);
                     reading.source_of_sentences(sentences, split)?
@@ -154,7 +155,7 @@ impl GrammarConfig {
             let source = TextSource::new(held, self.context, layout, false, split);
             return Ok((Arc::new(source), tokens as u64));
         };
-        let reading = masked::Reading {
+        let reading = masked::MaskedReader {
             view,
             tokenizer,
             context: self.context,
@@ -223,8 +224,8 @@ impl DataSet for GrammarConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::Plain => Vec::new(),
-            View::EncodedSeparately => unpaired_faults(),
-            View::Ctc => unspoken_faults(),
+            View::EncodedSeparately => pairs_unsupported(),
+            View::Ctc => speech_unsupported(),
             View::Corrupted(view) => view.faults(self.context),
             View::Masked(view) => {
                 let mut faults = view.masking.faults();
@@ -244,8 +245,8 @@ impl DataSet for GrammarConfig {
         let mut tokenizer = Tokenizer::of_words(&words())?;
         if let View::Corrupted(view) = request.view {
             // The tokenizer of a run has the special tokens that it was made with.
-            tokenizer = request.saved.text.clone().unwrap_or(tokenizer);
-            tokenizer = corrupted::Reading::new(tokenizer, view, self.context, request)?
+            tokenizer = request.saved_tokenizers.text.clone().unwrap_or(tokenizer);
+            tokenizer = corrupted::CorruptedReader::new(tokenizer, view, self.context, request)?
                 .tokenizer()
                 .clone();
         }
@@ -262,7 +263,7 @@ impl DataSet for GrammarConfig {
             let (test, tokens) = source(Split::Test)?;
             (data.test, data.tokens.test) = (Some(test), tokens);
         }
-        data.tokenizers = Tokenizers::one(tokenizer);
+        data.tokenizers = Tokenizers::single(tokenizer);
         Ok(data)
     }
 }

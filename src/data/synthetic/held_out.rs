@@ -11,7 +11,7 @@ use std::hash::Hash;
 /// Seed of the held-out sets; training draws by the run's seed.
 pub(super) const FIXED_SEED: u64 = 0;
 /// Number of draws after which a generator is assumed to have no further thing of the wanted split.
-const PATIENCE: usize = 10_000;
+const MAX_DRAWS: usize = 10_000;
 /// Length of one pass over things that are drawn without end.
 pub(super) const PASS: usize = 10_000;
 
@@ -71,7 +71,7 @@ impl HeldOut {
     ) -> Vec<T> {
         let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, (0, split as u64, site));
         let (mut seen, mut set, mut in_vain) = (HashSet::new(), Vec::new(), 0);
-        while set.len() < self.items(split) && in_vain < PATIENCE {
+        while set.len() < self.items(split) && in_vain < MAX_DRAWS {
             let thing = draw(&mut stream);
             if self.split(key(&thing)) == split && seen.insert(identity(&thing)) {
                 set.push(thing);
@@ -90,7 +90,7 @@ impl HeldOut {
         mut draw: impl FnMut(&mut Stream) -> T,
         key: impl Fn(&T) -> u64,
     ) -> Option<T> {
-        let mut drawn = (0..PATIENCE).map(|_| draw(stream));
+        let mut drawn = (0..MAX_DRAWS).map(|_| draw(stream));
         drawn.find(|thing| self.split(key(thing)) == Split::Train)
     }
 

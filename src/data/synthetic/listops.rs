@@ -108,7 +108,7 @@ impl ListopsConfig {
 
 impl Texts for ListopsConfig {
     const SITE: u64 = 1;
-    const GIVES: ExampleForm = ExampleForm::Labelled;
+    const EXAMPLE_FORM: ExampleForm = ExampleForm::Labelled;
 
     fn sizes(&self) -> HeldOut {
         HeldOut {
@@ -167,8 +167,8 @@ impl DataSet for ListopsConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
-        Self::GIVES
+    fn example_form(&self) -> ExampleForm {
+        Self::EXAMPLE_FORM
     }
 
     fn context(&self) -> usize {
@@ -179,7 +179,7 @@ impl DataSet for ListopsConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
+    fn framing(&self, _view: &View) -> TokenFraming {
         TokenFraming::Frame
     }
 

@@ -16,8 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use super::held_out::FIXED_SEED;
 use super::invented::{self, FIRST, LAST};
+use crate::data::data_set::{pairs_unsupported, speech_unsupported};
 use crate::data::retrieval::{Database, DatabaseConfig, NeighbourLists};
-use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::text::ids::InMemoryIds;
 use crate::data::text::windows::{Layout, TextSource};
 use crate::data::{Data, DataSet, Request, Shape, Source, Split, Tokenizers, View};
@@ -190,8 +190,8 @@ impl DataSet for PeopleConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         match view {
             View::Plain => Vec::new(),
-            View::EncodedSeparately => unpaired_faults(),
-            View::Ctc => unspoken_faults(),
+            View::EncodedSeparately => pairs_unsupported(),
+            View::Ctc => speech_unsupported(),
             View::Masked(_) | View::Corrupted(_) => vec![
                 "[data] letters about people are for next-token prediction; use kind = \"grammar\" or \"text\"".into(),
             ],
@@ -215,7 +215,7 @@ impl DataSet for PeopleConfig {
             (Some(config), Some(chunking)) => {
                 let register = self.register(&tokenizer, request.seed)?;
                 let found = Database::new(&register, config, chunking, &tokenizer)?;
-                found.require_of(request.run)?;
+                found.require_same(request.run_shape)?;
                 Some(Arc::new(found))
             }
             (Some(_), None) | (None, _) => None,
@@ -239,11 +239,11 @@ impl DataSet for PeopleConfig {
             let retrieving = retrieving.map(|database| NeighbourLists::of(database, &held, cache));
             let retrieving = retrieving.transpose()?;
             let source = TextSource::new(Arc::new(held), self.context, layout, false, split);
-            Ok((Arc::new(source.with(retrieving)), tokens as u64))
+            Ok((Arc::new(source.with_neighbours(retrieving)), tokens as u64))
         };
         let (train, tokens) = source(Split::Train)?;
         let shape = Shape {
-            database: database.as_ref().map(|database| database.sum()),
+            database: database.as_ref().map(|database| database.checksum()),
             ..Shape::of_text(self.context, tokenizer.vocab_size())
         };
         let mut data = Data::new(train, shape);
@@ -257,7 +257,7 @@ impl DataSet for PeopleConfig {
             (data.test, data.tokens.test) = (Some(test), tokens);
         }
         data.database = database;
-        data.tokenizers = Tokenizers::one(tokenizer);
+        data.tokenizers = Tokenizers::single(tokenizer);
         Ok(data)
     }
 }

@@ -80,7 +80,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         self.sizes().faults()
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Pairs
     }
 
@@ -96,11 +96,11 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         Some(F::EXAMPLE.into())
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         true
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
+    fn framing(&self, view: &View) -> TokenFraming {
         match view {
             View::EncodedSeparately => TokenFraming::Frame,
             View::Plain | View::Masked(_) | View::Corrupted(_) | View::Ctc => TokenFraming::End,
@@ -108,7 +108,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let tokenizer = match &request.saved.text {
+        let tokenizer = match &request.saved_tokenizers.text {
             Some(saved) => saved.clone(),
             None => {
                 let characters = TokenizerConfig::characters();
@@ -154,7 +154,7 @@ impl<F: Family> DataSet for PhrasesConfig<F> {
         Ok(Data {
             valid: held_out.valid,
             test: held_out.test,
-            tokenizers: Tokenizers::one(tokenizer),
+            tokenizers: Tokenizers::single(tokenizer),
             pairs,
             ..Data::new(Arc::new(train), shape)
         })
@@ -224,7 +224,7 @@ impl<F: Family> Source for Drawn<F> {
             .map_or(1, |(phrase, form)| size([&phrase, &form], &self.framings))
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }

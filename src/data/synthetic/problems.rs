@@ -90,7 +90,7 @@ pub(in crate::data) fn prepare<P: Problems>(problems: &P, seed: u64) -> Result<D
     Ok(Data {
         valid,
         test,
-        tokenizers: Tokenizers::one(tokenizer),
+        tokenizers: Tokenizers::single(tokenizer),
         ..Data::new(Arc::new(train), shape)
     })
 }
@@ -115,7 +115,10 @@ pub(super) fn fixed<P: Problems>(problems: &P, split: Split) -> Result<Vec<Probl
 ///
 /// # Errors
 /// If hardly any problem belongs to training.
-pub(super) fn to_train_on<P: Problems>(problems: &P, stream: &mut Stream) -> Result<Problem> {
+pub(super) fn first_training_problem<P: Problems>(
+    problems: &P,
+    stream: &mut Stream,
+) -> Result<Problem> {
     let draw = |stream: &mut Stream| problems.draw(stream);
     let found = problems
         .held_out()
@@ -170,11 +173,11 @@ impl<P: Problems> Source for Drawn<P> {
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let purpose = Split::ALL.len() as u64;
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, (sample, purpose, SITE));
-        let problem = to_train_on(&self.problems, &mut stream)?;
+        let problem = first_training_problem(&self.problems, &mut stream)?;
         item(&problem, &self.tokenizer, context(&self.problems))
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }

@@ -65,7 +65,7 @@ impl DataSet for RandomImagesConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Images
     }
 
@@ -157,7 +157,7 @@ impl Source for Random {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

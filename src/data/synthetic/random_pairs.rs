@@ -55,7 +55,7 @@ impl DataSet for RandomPairsConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Pairs
     }
 
@@ -128,7 +128,7 @@ impl Source for Random {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

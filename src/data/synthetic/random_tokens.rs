@@ -9,9 +9,9 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::data::data_set::{pairs_unsupported, speech_unsupported};
 use crate::data::masked::masking::Pairs;
 use crate::data::masked::masks;
-use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::data::{Data, DataSet, Item, NOT_SCORED, Request, Shape, Source, Split, TextItem, View};
 use crate::error::Result;
 use crate::rng::{Purpose, Stream};
@@ -77,8 +77,8 @@ impl DataSet for RandomTokensConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         let view = match view {
             View::Plain => return Vec::new(),
-            View::EncodedSeparately => return unpaired_faults(),
-            View::Ctc => return unspoken_faults(),
+            View::EncodedSeparately => return pairs_unsupported(),
+            View::Ctc => return speech_unsupported(),
             View::Masked(view) => view,
             View::Corrupted(_) => {
                 return vec![
@@ -158,7 +158,7 @@ impl Source for Random {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

@@ -14,7 +14,7 @@ use super::arithmetic::ArithmeticConfig;
 use super::held_out::{FIXED_SEED, PASS};
 use super::problems::{self, END, Problem, Problems};
 use crate::data::conversations::encoded::Encoded;
-use crate::data::preferences::{Both, Rows};
+use crate::data::preferences::{EncodedPair, Rows};
 use crate::data::{
     Data, DataSet, ExampleForm, Item, Request, Shape, Source, Split, Tokenizers, View,
 };
@@ -85,7 +85,7 @@ impl RightAndWrongConfig {
         let all = set.iter().zip(0..).map(|(problem, number)| {
             let at = (number, split as u64, SITE);
             let mut stream = Stream::new(FIXED_SEED, Purpose::Synthetic, at);
-            both(problem, tokenizer, alone, &mut stream)
+            encode_pair(problem, tokenizer, alone, &mut stream)
         });
         let all = all.collect::<Result<_>>()?;
         Ok(Some(Arc::new(Rows { all, split, alone })))
@@ -94,12 +94,12 @@ impl RightAndWrongConfig {
 
 /// Encodes a problem with its right answer and a wrong one. A text that is encoded separately ends with the
 /// last digit, otherwise with the line break.
-fn both(
+fn encode_pair(
     problem: &Problem,
     tokenizer: &Tokenizer,
     alone: bool,
     stream: &mut Stream,
-) -> Result<Both> {
+) -> Result<EncodedPair> {
     let asked = problem.question.chars().count();
     let answered = |answer: &str| -> Result<Encoded> {
         let mut text = format!("{}{answer}", problem.question);
@@ -114,15 +114,15 @@ fn both(
             ids,
         })
     };
-    Ok(Both {
+    Ok(EncodedPair {
         better: answered(&problem.answer)?,
-        worse: answered(&mistaken(&problem.answer, stream))?,
+        worse: answered(&with_wrong_digit(&problem.answer, stream))?,
         margin: 0.0,
     })
 }
 
 /// Returns an answer with one digit changed.
-fn mistaken(answer: &str, stream: &mut Stream) -> String {
+fn with_wrong_digit(answer: &str, stream: &mut Stream) -> String {
     let mut symbols = answer.as_bytes().to_vec();
     let places = symbols.iter().enumerate();
     let digits = places.filter(|(_, symbol)| symbol.is_ascii_digit());
@@ -149,15 +149,15 @@ impl Source for Drawn {
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         let at = (sample, Split::ALL.len() as u64, SITE);
         let mut stream = Stream::new(self.seed, Purpose::Synthetic, at);
-        let problem = problems::to_train_on(&self.sums, &mut stream)?;
-        let both = both(&problem, &self.tokenizer, self.alone, &mut stream)?;
+        let problem = problems::first_training_problem(&self.sums, &mut stream)?;
+        let both = encode_pair(&problem, &self.tokenizer, self.alone, &mut stream)?;
         Ok(Item::Text(match self.alone {
-            true => both.alone(),
+            true => both.separate_item(),
             false => both.item(),
         }))
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }
@@ -167,7 +167,7 @@ impl DataSet for RightAndWrongConfig {
         Problems::faults(&self.sums())
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Preferences
     }
 
@@ -188,7 +188,7 @@ impl DataSet for RightAndWrongConfig {
         DataSet::has(&self.sums(), split)
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         true
     }
 
@@ -217,7 +217,7 @@ impl DataSet for RightAndWrongConfig {
         Ok(Data {
             valid,
             test,
-            tokenizers: Tokenizers::one(tokenizer),
+            tokenizers: Tokenizers::single(tokenizer),
             ..Data::new(Arc::new(train), shape)
         })
     }
@@ -231,7 +231,7 @@ mod tests {
     fn one_digit_is_another_one() {
         for number in 0..50 {
             let mut stream = Stream::new(1, Purpose::Synthetic, (number, 0, 0));
-            let wrong = mistaken("-0719", &mut stream);
+            let wrong = with_wrong_digit("-0719", &mut stream);
             let differ = wrong.chars().zip("-0719".chars()).filter(|(a, b)| a != b);
             assert_eq!(differ.count(), 1, "{wrong}");
             assert!(wrong.starts_with('-') && wrong.len() == 5, "{wrong}");
@@ -241,12 +241,12 @@ mod tests {
     fn prepared(view: &View) -> Data {
         let request = Request {
             tokenizer: None,
-            saved: &Tokenizers::default(),
-            run: None,
-            places: &crate::data::Places::new(None),
+            saved_tokenizers: &Tokenizers::default(),
+            run_shape: None,
+            places: &crate::data::SearchPath::new(None),
             seed: 3,
             view,
-            whole_answers: false,
+            compares_answers: false,
             retrieval: None,
         };
         RightAndWrongConfig::default().prepare(&request).unwrap()

@@ -91,7 +91,7 @@ impl DataSet for ShapesConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Images
     }
 
@@ -162,7 +162,7 @@ impl Source for Shapes {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

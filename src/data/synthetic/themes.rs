@@ -110,7 +110,7 @@ fn pick(words: &[&'static str], stream: &mut Stream) -> &'static str {
 
 impl Texts for ThemesConfig {
     const SITE: u64 = 7;
-    const GIVES: ExampleForm = ExampleForm::ManyLabelled;
+    const EXAMPLE_FORM: ExampleForm = ExampleForm::ManyLabelled;
 
     fn sizes(&self) -> HeldOut {
         HeldOut {
@@ -162,8 +162,8 @@ impl DataSet for ThemesConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
-        Self::GIVES
+    fn example_form(&self) -> ExampleForm {
+        Self::EXAMPLE_FORM
     }
 
     fn context(&self) -> usize {
@@ -174,7 +174,7 @@ impl DataSet for ThemesConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
+    fn framing(&self, _view: &View) -> TokenFraming {
         TokenFraming::Frame
     }
 

@@ -21,7 +21,7 @@ use super::{
     split,
 };
 use crate::data::NOT_SCORED;
-use crate::data::files::{columnar, found};
+use crate::data::files::{columnar, discovery};
 use crate::error::{Error, Result};
 use crate::tokenizer::{TokenFraming, Tokenizer};
 use rayon::prelude::*;
@@ -84,7 +84,7 @@ impl Default for TaggedTextConfig {
 }
 
 /// A sentence with its file.
-type Filed = (PathBuf, Sentence);
+type LocatedSentence = (PathBuf, Sentence);
 
 parted!(TaggedTextConfig);
 
@@ -126,7 +126,7 @@ impl TaggedTextConfig {
         let layout = self.layout(first);
         let named = layout.format == Format::Jsonl || columnar;
         // In a folder, each file tells its own format.
-        let said = self.format.is_some() || columnar || Format::said_by(first);
+        let said = self.format.is_some() || columnar || Format::is_named_by(first);
         for (key, column) in [("word", &layout.word), ("tag", &layout.tag)] {
             match column {
                 Column::Name(_) if said && !named => faults.push(format!(
@@ -147,7 +147,10 @@ impl TaggedTextConfig {
     }
 
     /// Reads the sentences of each split, and the tag names that are given or that a table stores.
-    fn sentences(&self, request: &Request) -> Result<(PerSplit<Vec<Filed>>, Vec<String>)> {
+    fn sentences(
+        &self,
+        request: &Request,
+    ) -> Result<(PerSplit<Vec<LocatedSentence>>, Vec<String>)> {
         let mut names = self.classes.clone();
         let read = |_: Split, path: &Path| {
             let (mut sentences, said) = tables::read(path, &self.layout(path))?;
@@ -168,13 +171,18 @@ impl TaggedTextConfig {
     }
 
     /// Returns the tags of the run, or those of the training words.
-    fn tags(&self, request: &Request, train: &[Filed], given: &[String]) -> Result<Labels> {
+    fn tags(
+        &self,
+        request: &Request,
+        train: &[LocatedSentence],
+        given: &[String],
+    ) -> Result<Labels> {
         let written = || {
             train
                 .iter()
                 .flat_map(|(_, one)| one.tags.iter().map(String::as_str))
         };
-        if let Some(run) = request.run {
+        if let Some(run) = request.run_shape {
             return Labels::of_run(run, written(), given);
         }
         if given.is_empty() && written().collect::<BTreeSet<_>>().len() < 2 {
@@ -189,7 +197,7 @@ impl TaggedTextConfig {
     /// Builds the source of a split.
     fn source(
         &self,
-        sentences: &[Filed],
+        sentences: &[LocatedSentence],
         tags: &Labels,
         tokenizer: &Tokenizer,
         split: Split,
@@ -240,7 +248,7 @@ impl DataSet for TaggedTextConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Tagged
     }
 
@@ -253,7 +261,7 @@ impl DataSet for TaggedTextConfig {
     }
 
     fn examples_in(&self, folder: &Path, files: Vec<PathBuf>) -> Vec<PathBuf> {
-        found::of_tables(folder, files)
+        discovery::table_files(folder, files)
     }
 
     fn paths(&self) -> Vec<(&'static str, &Path)> {
@@ -264,8 +272,8 @@ impl DataSet for TaggedTextConfig {
         true
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
-        TokenFraming::Edges
+    fn framing(&self, _view: &View) -> TokenFraming {
+        TokenFraming::FileLayout
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {

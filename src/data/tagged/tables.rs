@@ -50,7 +50,7 @@ impl Format {
     }
 
     /// Whether a file's name tells a format.
-    pub(super) fn said_by(path: &Path) -> bool {
+    pub(super) fn is_named_by(path: &Path) -> bool {
         Self::named(path).is_some()
     }
 
@@ -160,8 +160,8 @@ fn objects(text: &str, wanted: [&String; 2], path: &Path) -> Result<Vec<Sentence
         .map(|(text, line)| {
             let object = json_line::object(text).map_err(|why| at(path, line, &why))?;
             let list = |name: &String| {
-                let Some(value) = json_line::inside(&object, name) else {
-                    return Err(at(path, line, &json_line::missing(&object, name)));
+                let Some(value) = json_line::nested_field(&object, name) else {
+                    return Err(at(path, line, &json_line::missing_field(&object, name)));
                 };
                 let parts = value.as_array().map(Vec::as_slice).unwrap_or_default();
                 let parts = parts.iter().map(|part| match part {

@@ -54,7 +54,7 @@ pub fn read<T: AsRef<str>>(
     context: usize,
     tokenizer: &Tokenizer,
 ) -> Result<(TextItem, Vec<Option<usize>>)> {
-    let edges = tokenizer.edges();
+    let edges = tokenizer.special_token_layout();
     let edges = edges.as_ref();
     let (mut ids, mut firsts) = (Vec::new(), Vec::with_capacity(words.len()));
     for word in words {

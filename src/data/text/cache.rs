@@ -33,15 +33,15 @@ const HEADER: usize = 72;
 const BLOCK: usize = 1 << 20;
 
 /// How long a process waits for another one that encodes the same text before it does so itself.
-const PATIENCE: Duration = Duration::from_secs(6 * 3600);
+const LOCK_TIMEOUT: Duration = Duration::from_secs(6 * 3600);
 
 /// An open token cache.
-pub struct Tokens {
+pub struct TokenCache {
     file: File,
     path: PathBuf,
     /// Stamp of the file when its checksum was last verified.
     stamp: Mutex<Stamp>,
-    sum: [u8; 32],
+    checksum: [u8; 32],
     wide: bool,
     len: usize,
     /// Position of the first token of each document.
@@ -67,13 +67,13 @@ impl From<Metadata> for Stamp {
     }
 }
 
-impl Tokens {
+impl TokenCache {
     /// Opens a cache file.
     ///
     /// # Errors
     /// If the file is damaged or not a cache; the caller makes it again.
     pub fn open(path: &Path) -> Result<Self> {
-        files::require_ordinary(path)?;
+        files::require_regular(path)?;
         let mut file = File::open(path).map_err(Error::io("read", path))?;
         let about = file.metadata().map_err(Error::io("read", path))?;
         let bad = |why: &str| {
@@ -127,7 +127,7 @@ impl Tokens {
             file,
             path: path.to_path_buf(),
             stamp: Mutex::new(about.into()),
-            sum,
+            checksum: sum,
             wide: width == 4,
             len: len as usize,
             starts,
@@ -160,7 +160,7 @@ impl Tokens {
             .and_then(|folder| std::fs::create_dir_all(folder).ok())
             .and_then(|()| files::open_lock(&path.with_extension("lock")).ok());
         if let Some(lock) = &lock
-            && files::lock_within(lock, PATIENCE).is_ok()
+            && files::lock_within(lock, LOCK_TIMEOUT).is_ok()
             && let Some(tokens) = found()
         {
             return Ok(tokens);
@@ -195,7 +195,7 @@ impl Tokens {
 
     /// Returns the checksum of the content, in hexadecimal.
     pub fn fingerprint(&self) -> String {
-        digest::hex(&self.sum)
+        digest::hex(&self.checksum)
     }
 
     /// Returns the number of bytes of the encoded text.
@@ -244,7 +244,7 @@ impl Tokens {
         let len = now.bytes.saturating_sub(HEADER as u64);
         in_blocks(&self.file, HEADER as u64, len, |block| hash.update(block))
             .map_err(|e| self.changed(&e.to_string()))?;
-        if now.bytes != known.bytes || hash.finalize().as_slice() != self.sum {
+        if now.bytes != known.bytes || hash.finalize().as_slice() != self.checksum {
             return Err(self.changed("its content is another"));
         }
         // Only its modification time has changed.

@@ -7,12 +7,12 @@
 
 use std::sync::Arc;
 
-use super::cache::Tokens;
+use super::cache::TokenCache;
 use super::corpus_files;
 use super::encoding::Entries;
 use super::ids::Ids;
 use super::mixture::Mixture;
-use super::texts::{self, Texts};
+use super::texts::{self, TextCorpus};
 use super::windows::{Layout, TextSource};
 use crate::data::retrieval::NeighbourLists;
 use crate::data::{
@@ -23,7 +23,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{Tokenizer, TokenizerConfig};
 
 pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
-    let mut corpora = Texts::each(config, request, config.windows == Windows::Documents)?;
+    let mut corpora = TextCorpus::each(config, request, config.windows == Windows::Documents)?;
     corpus_files::require_plain(config, request, &corpora)?;
     let tokenizer = texts::tokenizer(&mut corpora, request, TokenizerConfig::clone)?;
     let (places, seed) = (request.places, request.seed);
@@ -38,7 +38,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
     let mut bytes_per_token = PerSplit::default();
     let mut tokens = PerSplit::default();
     let mut documents = 0;
-    let retrieval = Retrieval::of(config, request);
+    let retrieval = RetrievalCorpus::database_config(config, request);
     let mut database = None;
     for split in Split::ALL {
         if !corpora.iter().any(|texts| texts.has(split)) {
@@ -56,12 +56,12 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             let encoded = texts::encoded(group, &tokenizer, split, entries, places.cache())?;
             // The length of the training text is checked when a run begins. A resumed run reads the same text, and an
             // evaluation reads a text shorter than a window as one partial window.
-            if split != Split::Train || request.run.is_none() {
-                long_enough(&encoded, config, split)?;
+            if split != Split::Train || request.run_shape.is_none() {
+                require_length(&encoded, config, split)?;
             }
             if size == corpora_in_all {
                 *bytes_per_token.get_mut(split) =
-                    bytes_per_scored_token(&encoded, &tokenizer, config.blocked())?;
+                    bytes_per_scored_token(&encoded, &tokenizer, config.isolates_documents())?;
             }
             *tokens.get_mut(split) += encoded.len() as u64;
             if split == Split::Train {
@@ -70,7 +70,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
             let encoded: Arc<dyn Ids> = Arc::new(encoded);
             if let (Split::Train, Some(retrieval)) = (split, &retrieval) {
                 let found = retrieval.database(&encoded, &tokenizer, entries)?;
-                found.require_of(request.run)?;
+                found.require_same(request.run_shape)?;
                 database = Some(found);
             }
             let retrieving = database
@@ -80,10 +80,10 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
                 encoded,
                 config.context,
                 layout(config, split, seed),
-                config.blocked(),
+                config.isolates_documents(),
                 split,
             );
-            sources.push(source.with(retrieving.transpose()?));
+            sources.push(source.with_neighbours(retrieving.transpose()?));
         }
         *data.get_mut(split) = match (sources.len(), sources.pop()) {
             (1, Some(only)) => Some(Arc::new(only)),
@@ -97,13 +97,13 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         return Err(Error::run("[data] there is no text to train on"));
     };
     let shape = Shape {
-        database: database.as_ref().map(|database| database.sum()),
+        database: database.as_ref().map(|database| database.checksum()),
         ..Shape::of_text(config.context, tokenizer.vocab_size())
     };
     Ok(Data {
         valid: data.valid,
         test: data.test,
-        tokenizers: Tokenizers::one(tokenizer),
+        tokenizers: Tokenizers::single(tokenizer),
         bytes_per_token,
         tokens,
         documents,
@@ -114,16 +114,16 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
 }
 
 /// A text with a database in which its chunks have neighbours.
-struct Retrieval<'a> {
+struct RetrievalCorpus<'a> {
     config: &'a TextConfig,
     of: &'a DatabaseConfig,
     request: &'a Request<'a>,
     chunking: &'a Chunking,
 }
 
-impl<'a> Retrieval<'a> {
+impl<'a> RetrievalCorpus<'a> {
     /// Returns the retrieval of a text with a database, for a model that reads neighbours.
-    fn of(config: &'a TextConfig, request: &'a Request<'a>) -> Option<Self> {
+    fn database_config(config: &'a TextConfig, request: &'a Request<'a>) -> Option<Self> {
         Some(Self {
             config,
             of: config.retrieval.as_ref()?,
@@ -154,7 +154,7 @@ impl<'a> Retrieval<'a> {
         };
         let whole = config.windows == Windows::Documents;
         let paths = ("retrieval.path", &config.path);
-        let mut texts = Texts::of_paths(&config, paths, self.request, whole)?;
+        let mut texts = TextCorpus::of_paths(&config, paths, self.request, whole)?;
         let cache = self.request.places.cache();
         let texts = std::slice::from_mut(&mut texts);
         let ids = texts::encoded(texts, tokenizer, Split::Train, entries, cache)?;
@@ -177,7 +177,7 @@ fn layout(config: &TextConfig, split: Split, seed: u64) -> Layout {
 /// Returns the bytes of text per scored token. The first token of a split is not scored, nor is that of a
 /// document if attention is blocked between documents, since nothing precedes it (`windows`).
 fn bytes_per_scored_token(
-    tokens: &Tokens,
+    tokens: &TokenCache,
     tokenizer: &Tokenizer,
     blocked: bool,
 ) -> Result<Option<f64>> {
@@ -201,7 +201,7 @@ fn bytes_per_scored_token(
     Ok((scored > 0).then(|| bytes as f64 / scored as f64))
 }
 
-fn long_enough(tokens: &Tokens, config: &TextConfig, split: Split) -> Result<()> {
+fn require_length(tokens: &TokenCache, config: &TextConfig, split: Split) -> Result<()> {
     // Evaluation pads a partial window; training takes only whole ones.
     let least = if split == Split::Train {
         config.context + 1

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::texts::Texts;
-use crate::data::files::documents::{self, Reading};
-use crate::data::files::{found, packed, splits};
-use crate::data::parts::key_of;
+use super::texts::TextCorpus;
+use crate::data::files::documents::{self, DocumentFormat};
+use crate::data::files::{discovery, packed, splits};
+use crate::data::parts::path_key;
 use crate::data::split::Unit;
 use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
 use crate::digest::hex;
@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 const NAMED: usize = 4;
 
 /// The files of the splits, and notes about files that are left out.
-pub(super) struct Found {
+pub(super) struct CorpusFiles {
     pub(super) files: PerSplit<Vec<PathBuf>>,
     pub(super) notes: Vec<String>,
 }
@@ -33,19 +33,19 @@ pub(super) fn find(
     config: &TextConfig,
     (key, train): (&str, &Paths),
     request: &Request,
-) -> Result<Found> {
+) -> Result<CorpusFiles> {
     let mut notes = Vec::new();
     let mut of = |key: &str, paths: Option<&Paths>| -> Result<Vec<PathBuf>> {
         let mut all = Vec::new();
         for path in paths.map(|p| p.0.as_slice()).unwrap_or_default() {
             let place = request.places.resolve(path)?;
-            let found = found::listed(std::slice::from_ref(&place))?;
-            if request.reads_as_before() {
+            let found = discovery::expand(std::slice::from_ref(&place))?;
+            if request.is_from_earlier_version() {
                 all.extend(found);
                 continue;
             }
-            let (files, others) = told_apart(&place, found);
-            splits::require_one(key, &place, &files)?;
+            let (files, others) = separate_text_files(&place, found);
+            splits::require_single_split(key, &place, &files)?;
             notes.extend(note(&place, &others));
             all.extend(files);
         }
@@ -53,14 +53,14 @@ pub(super) fn find(
     };
     let files = PerSplit {
         train: of(key, Some(train))?,
-        valid: of(key_of(Split::Valid), config.valid_path.as_ref())?,
-        test: of(key_of(Split::Test), config.test_path.as_ref())?,
+        valid: of(path_key(Split::Valid), config.valid_path.as_ref())?,
+        test: of(path_key(Split::Test), config.test_path.as_ref())?,
     };
-    Ok(Found { files, notes })
+    Ok(CorpusFiles { files, notes })
 }
 
 /// Separates the files of a path that are its text from other ones.
-fn told_apart(place: &Path, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
+fn separate_text_files(place: &Path, files: Vec<PathBuf>) -> (Vec<PathBuf>, Vec<PathBuf>) {
     match place.is_dir() && files.iter().any(|file| documents::has_rows(file)) {
         true => files
             .into_iter()
@@ -79,7 +79,7 @@ fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
         format!(
             "[data] {}: {} left out, beside Parquet, Arrow or JSON lines; to read them, give them in a list of paths",
             folder.display(),
-            found::shown(&names, NAMED)
+            discovery::join_first(&names, NAMED)
         )
     })
 }
@@ -92,16 +92,16 @@ fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
 pub(in crate::data) fn require_plain(
     config: &TextConfig,
     request: &Request,
-    corpora: &[Texts],
+    corpora: &[TextCorpus],
 ) -> Result<()> {
     let key = match (&config.document_separator, config.documents) {
         (Some(_), _) => "document_separator",
         (None, Some(_)) => "documents",
         (None, None) => return Ok(()),
     };
-    let of = |texts: &Texts| Split::ALL.iter().all(|s| rows_alone(texts.files.get(*s)));
+    let of = |texts: &TextCorpus| Split::ALL.iter().all(|s| are_all_rows(texts.files.get(*s)));
     // An evaluation may read other files than those of the run.
-    if request.run.is_some() || !corpora.iter().all(of) {
+    if request.run_shape.is_some() || !corpora.iter().all(of) {
         return Ok(());
     }
     Err(Error::usage(format!(
@@ -110,7 +110,7 @@ pub(in crate::data) fn require_plain(
     )))
 }
 
-fn rows_alone(files: &[PathBuf]) -> bool {
+fn are_all_rows(files: &[PathBuf]) -> bool {
     files.iter().all(|file| documents::has_rows(file))
 }
 
@@ -118,7 +118,7 @@ fn rows_alone(files: &[PathBuf]) -> bool {
 pub(super) fn key(
     config: &TextConfig,
     files: &PerSplit<Vec<PathBuf>>,
-    reading: &Reading,
+    reading: &DocumentFormat,
     unit: Unit,
 ) -> Result<String> {
     let mut key = Sha256::new();

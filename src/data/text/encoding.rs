@@ -36,12 +36,12 @@ pub(super) struct Encoding<'a> {
     group: Vec<Vec<u8>>,
     bytes: usize,
     /// The document that currently comes in parts.
-    long: Option<Long>,
+    long: Option<PartialDocument>,
 }
 
 /// The part of a document that is not written yet.
 #[derive(Default)]
-struct Long {
+struct PartialDocument {
     text: Vec<u8>,
     /// Whether the beginning of the document is already written.
     begun: bool,
@@ -80,14 +80,14 @@ impl<'a> Encoding<'a> {
         if self.long.as_ref().is_some_and(|long| long.ended) {
             // A second document: the first one needs its end.
             self.separated = true;
-            self.end_long()?;
+            self.finish_partial()?;
         }
         let mut long = match self.long.take() {
             None if ends => return self.add_whole(part),
             None => {
                 self.separated |= !self.group.is_empty();
                 self.encode()?;
-                Long::default()
+                PartialDocument::default()
             }
             Some(long) => long,
         };
@@ -97,14 +97,14 @@ impl<'a> Encoding<'a> {
             Entries::Sentences if ends => return self.add_whole(long.text),
             // A sentence may span two parts.
             Entries::Sentences => {}
-            Entries::Documents(_) | Entries::Joined => self.write_begun(&mut long)?,
+            Entries::Documents(_) | Entries::Joined => self.write_stable_prefix(&mut long)?,
         }
         self.long = Some(long);
         Ok(())
     }
 
     /// Writes the part of a long document whose encoding does not depend on what follows.
-    fn write_begun(&mut self, long: &mut Long) -> Result<()> {
+    fn write_stable_prefix(&mut self, long: &mut PartialDocument) -> Result<()> {
         let (ids, bytes) = self.tokenizer.encode_prefix(&long.text)?;
         if bytes == 0 {
             return Ok(());
@@ -114,15 +114,15 @@ impl<'a> Encoding<'a> {
         Ok(())
     }
 
-    fn write_part(&mut self, long: &mut Long, ids: &[u32], bytes: usize) -> Result<()> {
+    fn write_part(&mut self, long: &mut PartialDocument, ids: &[u32], bytes: usize) -> Result<()> {
         match std::mem::replace(&mut long.begun, true) {
             false => self.writer.document(ids, bytes),
-            true => self.writer.go_on(ids, bytes),
+            true => self.writer.append(ids, bytes),
         }
     }
 
     /// Writes the rest of a long document, with what separates it from the next one.
-    fn end_long(&mut self) -> Result<()> {
+    fn finish_partial(&mut self) -> Result<()> {
         let Some(mut long) = self.long.take() else {
             return Ok(());
         };
@@ -170,7 +170,7 @@ impl<'a> Encoding<'a> {
     /// As for [`Self::add`].
     pub(super) fn finish(mut self) -> Result<()> {
         self.encode()?;
-        self.end_long()?;
+        self.finish_partial()?;
         self.writer.finish()
     }
 }

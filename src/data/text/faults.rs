@@ -36,7 +36,7 @@ impl TextConfig {
         if self.windows == Windows::Random {
             faults.push("[data] windows = \"random\" begin anywhere, and neighbours are found for chunks side by side; set windows = \"contiguous\" or \"documents\"".into());
         }
-        if self.blocked() {
+        if self.isolates_documents() {
             faults.push("[data] across_documents = false hides documents from each other, and a chunk may hold the end of one and the beginning of the next; leave it or [data.retrieval] out".into());
         }
         faults

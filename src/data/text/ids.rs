@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use sha2::{Digest, Sha256};
 
-use super::cache::Tokens;
+use super::cache::TokenCache;
 use crate::digest::hex;
 use crate::error::Result;
 
@@ -37,7 +37,7 @@ pub trait Ids: Send + Sync {
     fn fingerprint(&self) -> String;
 }
 
-impl Ids for Tokens {
+impl Ids for TokenCache {
     fn len(&self) -> usize {
         self.len()
     }

@@ -55,7 +55,7 @@ impl Source for Mixture {
         self.corpora[0].split()
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         true
     }
 }

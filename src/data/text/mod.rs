@@ -4,23 +4,23 @@ pub mod cache;
 pub(super) mod corpus;
 pub(in crate::data) mod corpus_files;
 pub(super) mod encoding;
+pub mod encoding_errors;
 mod faults;
 pub mod ids;
 mod mixture;
 pub mod sentences;
 pub(in crate::data) mod texts;
-pub mod unencoded;
 pub mod windows;
 pub(in crate::data) mod words;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::files::documents::{Beginnings, Reading};
+use super::files::documents::{Beginnings, DocumentFormat};
 use super::files::paths::Paths;
 use super::{Data, DataSet, Request, Split, View, corrupted, masked};
+use crate::data::data_set::{pairs_unsupported, speech_unsupported};
 use crate::data::retrieval::DatabaseConfig;
-use crate::data::set::{unpaired_faults, unspoken_faults};
 use crate::error::Result;
 use std::path::{Path, PathBuf};
 
@@ -126,13 +126,13 @@ impl TextConfig {
     }
 
     /// Whether attention stays inside documents.
-    pub(in crate::data) fn blocked(&self) -> bool {
+    pub(in crate::data) fn isolates_documents(&self) -> bool {
         self.across_documents == Some(false)
     }
 
     /// Returns how files are divided into documents; `any_bytes` is for the byte tokenizer.
-    pub(in crate::data) fn reading(&self, any_bytes: bool) -> Reading {
-        Reading {
+    pub(in crate::data) fn reading(&self, any_bytes: bool) -> DocumentFormat {
+        DocumentFormat {
             field: self.field.clone(),
             separator: self.document_separator.clone(),
             beginnings: self.documents.unwrap_or_default(),
@@ -144,7 +144,7 @@ impl TextConfig {
 
 impl DataSet for TextConfig {
     fn hides_documents(&self) -> bool {
-        self.blocked()
+        self.isolates_documents()
     }
 
     fn hides_documents_key(&self) -> Option<[&'static str; 3]> {
@@ -212,7 +212,7 @@ impl DataSet for TextConfig {
             "test_fraction has no effect beside test_path; leave one of them out",
         );
         fault(
-            self.blocked() && self.windows != Windows::Documents,
+            self.isolates_documents() && self.windows != Windows::Documents,
             "across_documents = false needs windows = \"documents\"",
         );
         fault(
@@ -293,8 +293,8 @@ impl DataSet for TextConfig {
     fn view_faults(&self, view: &View) -> Vec<String> {
         let (mut faults, of) = match view {
             View::Plain => return Vec::new(),
-            View::EncodedSeparately => return unpaired_faults(),
-            View::Ctc => return unspoken_faults(),
+            View::EncodedSeparately => return pairs_unsupported(),
+            View::Ctc => return speech_unsupported(),
             View::Masked(view) => (view.masking.faults(), "a masked language model"),
             View::Corrupted(view) => (view.faults(self.context), "corrupted text"),
         };

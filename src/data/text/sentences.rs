@@ -11,7 +11,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::cache::Tokens;
+use super::cache::TokenCache;
 use super::ids::Ids;
 use crate::error::Result;
 
@@ -143,7 +143,7 @@ pub struct Sentences {
 impl Sentences {
     /// Builds the sentences of a cache that has an entry for each sentence and an empty one after each
     /// document.
-    pub fn of_cache(tokens: Arc<Tokens>) -> Self {
+    pub fn of_cache(tokens: Arc<TokenCache>) -> Self {
         let mut starts = Vec::new();
         let mut documents = vec![0];
         for entry in 0..tokens.documents() {

@@ -8,12 +8,12 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
-use super::cache::Tokens;
+use super::cache::TokenCache;
 use super::corpus_files;
 use super::encoding::{Encoding, Entries};
-use super::unencoded;
-use crate::data::files::documents::{self, Reading};
-use crate::data::split::{Cut, Unit};
+use super::encoding_errors;
+use crate::data::files::documents::{self, DocumentFormat};
+use crate::data::split::{SplitCursor, Unit};
 use crate::data::{Paths, PerSplit, Request, Split, TextConfig};
 use crate::digest::hex;
 use crate::error::{Error, Result};
@@ -21,23 +21,23 @@ use crate::tokenizer::{Tokenizer, TokenizerConfig, utf8};
 
 /// Maximum number of bytes of text that a tokenizer is trained on; of a larger corpus only every second document is used, or
 /// every fourth, and so on.
-const MOST_TO_LEARN_FROM: usize = 1 << 30;
+const MAX_TRAINING_BYTES: usize = 1 << 30;
 
 /// The files of an experiment, read when they are needed.
-pub(in crate::data) struct Texts<'a> {
+pub(in crate::data) struct TextCorpus<'a> {
     config: &'a TextConfig,
     unit: Unit,
-    reading: Reading,
+    reading: DocumentFormat,
     pub(super) files: PerSplit<Vec<PathBuf>>,
     /// Notes about files that are left out.
     pub(in crate::data) notes: Vec<String>,
     /// Hash that changes with every byte of every file and with how files are read and split.
     key: String,
     /// Where the training files are cut, once they have been counted.
-    cut: Option<Cut>,
+    cut: Option<SplitCursor>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextCorpus<'a> {
     /// Finds the files. Fractions count whole documents if `whole`.
     pub(in crate::data) fn find(
         config: &'a TextConfig,
@@ -77,13 +77,13 @@ impl<'a> Texts<'a> {
         request: &Request,
         whole: bool,
     ) -> Result<Self> {
-        let bytes = match (&request.saved.text, request.tokenizer) {
+        let bytes = match (&request.saved_tokenizers.text, request.tokenizer) {
             (Some(saved), _) => saved.is_bytes(),
             (None, tokenizer) => tokenizer.is_some_and(TokenizerConfig::is_bytes),
         };
         let found = corpus_files::find(config, train, request)?;
         let mut reading = config.reading(bytes);
-        reading.plain |= request.reads_as_before();
+        reading.plain |= request.is_from_earlier_version();
         let unit = match (whole, bytes) {
             (true, _) => Unit::Documents,
             (false, true) => Unit::Bytes,
@@ -101,7 +101,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Returns where the training files are cut into splits; the files are read and counted at first use.
-    fn cut(&mut self) -> Result<Cut> {
+    fn cut(&mut self) -> Result<SplitCursor> {
         if let Some(cut) = self.cut {
             return Ok(cut);
         }
@@ -113,13 +113,17 @@ impl<'a> Texts<'a> {
             }
             Ok(())
         })?;
-        let cut = Cut::new(total, self.unit, valid, test)?;
+        let cut = SplitCursor::new(total, self.unit, valid, test)?;
         self.cut = Some(cut);
         Ok(cut)
     }
 
     /// Calls `each` for the documents of a split.
-    fn visit(&mut self, split: Split, mut each: impl FnMut(Vec<u8>) -> Result<()>) -> Result<()> {
+    fn for_each_document(
+        &mut self,
+        split: Split,
+        mut each: impl FnMut(Vec<u8>) -> Result<()>,
+    ) -> Result<()> {
         let mut whole = Vec::new();
         self.parts(split, |part, ends| {
             documents::join(&mut whole, part);
@@ -148,7 +152,7 @@ impl<'a> Texts<'a> {
             let mut cut = self.cut()?;
             let mut open = false;
             documents::parts(&self.files.train, &self.reading, |part, ends| {
-                let mut parts = cut.next(part, ends);
+                let mut parts = cut.split_document(part, ends);
                 let part = std::mem::take(parts.get_mut(split));
                 let nothing = part.is_empty() && !(open && ends);
                 open = !ends && (open || !part.is_empty());
@@ -167,7 +171,7 @@ impl<'a> Texts<'a> {
     }
 
     /// Returns the files that a split is cut from or consists of, in reading order, and how they are read.
-    pub(super) fn files_of(&self, split: Split) -> (Vec<PathBuf>, &Reading) {
+    pub(super) fn files_of(&self, split: Split) -> (Vec<PathBuf>, &DocumentFormat) {
         let (valid, test) = self.config.fractions();
         let cut = match split {
             Split::Train => true,
@@ -187,7 +191,7 @@ impl<'a> Texts<'a> {
     /// Returns the documents of a split, all in memory.
     pub(in crate::data) fn documents(&mut self, split: Split) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
-        self.visit(split, |document| {
+        self.for_each_document(split, |document| {
             all.push(document);
             Ok(())
         })?;
@@ -220,13 +224,13 @@ impl<'a> Texts<'a> {
         split: Split,
         entries: Entries,
         cache: &Path,
-    ) -> Result<Tokens> {
+    ) -> Result<TokenCache> {
         encoded(std::slice::from_mut(self), tokenizer, split, entries, cache)
     }
 }
 
 /// Returns the notes about the files of corpora, each once.
-pub(super) fn notes(corpora: &[Texts]) -> Vec<String> {
+pub(super) fn notes(corpora: &[TextCorpus]) -> Vec<String> {
     let mut all: Vec<String> = Vec::new();
     for note in corpora.iter().flat_map(|texts| &texts.notes) {
         if !all.contains(note) {
@@ -237,18 +241,18 @@ pub(super) fn notes(corpora: &[Texts]) -> Vec<String> {
 }
 
 /// Joins the keys of all corpora.
-fn keys(corpora: &[Texts]) -> String {
+fn keys(corpora: &[TextCorpus]) -> String {
     let keys: Vec<&str> = corpora.iter().map(|texts| texts.key.as_str()).collect();
     keys.join(" ")
 }
 
 /// See [`Texts::tokenizer`].
 pub(super) fn tokenizer(
-    corpora: &mut [Texts],
+    corpora: &mut [TextCorpus],
     request: &Request,
     config: impl Fn(&TokenizerConfig) -> TokenizerConfig,
 ) -> Result<Tokenizer> {
-    let config = match (&request.saved.text, request.tokenizer) {
+    let config = match (&request.saved_tokenizers.text, request.tokenizer) {
         (Some(saved), _) => return Ok(saved.clone()),
         (None, Some(tokenizer)) => config(tokenizer),
         (None, None) => {
@@ -268,7 +272,7 @@ pub(super) fn tokenizer(
     if let Ok(tokenizer) = Tokenizer::load(&path) {
         return Ok(tokenizer);
     }
-    let train = learned_from(corpora, MOST_TO_LEARN_FROM)?;
+    let train = tokenizer_documents(corpora, MAX_TRAINING_BYTES)?;
     let mut train = train.iter().map(|d| utf8(d)).collect::<Result<Vec<_>>>()?;
     if train.len() > 1 && config.separates_by_line() {
         // The text that will separate the documents.
@@ -276,18 +280,18 @@ pub(super) fn tokenizer(
     }
     let tokenizer = Tokenizer::build(&config, &train)?;
     if !config.trains_at_once() {
-        places.made_cache()?;
+        places.create_cache()?;
         tokenizer.save(&path)?;
     }
     Ok(tokenizer)
 }
 
 /// Returns the documents to train a tokenizer on: all of them, or every 2ᵏ-th if together they have more than `most` bytes.
-fn learned_from(corpora: &mut [Texts], most: usize) -> Result<Vec<Vec<u8>>> {
+fn tokenizer_documents(corpora: &mut [TextCorpus], most: usize) -> Result<Vec<Vec<u8>>> {
     let mut kept: Vec<(usize, Vec<u8>)> = Vec::new();
     let (mut every, mut number, mut bytes) = (1, 0, 0);
     for texts in corpora {
-        texts.visit(Split::Train, |document| {
+        texts.for_each_document(Split::Train, |document| {
             if number % every == 0 {
                 bytes += document.len();
                 kept.push((number, document));
@@ -306,12 +310,12 @@ fn learned_from(corpora: &mut [Texts], most: usize) -> Result<Vec<Vec<u8>>> {
 
 /// See [`Texts::encoded`].
 pub(super) fn encoded(
-    corpora: &mut [Texts],
+    corpora: &mut [TextCorpus],
     tokenizer: &Tokenizer,
     split: Split,
     entries: Entries,
     cache: &Path,
-) -> Result<Tokens> {
+) -> Result<TokenCache> {
     let how = match entries {
         Entries::Documents(end) if end == tokenizer.end_of_text() => String::new(),
         other => format!(" {other:?}"),
@@ -327,7 +331,7 @@ pub(super) fn encoded(
         split.name(),
         &hex(&Sha256::digest(description))[..32]
     ));
-    Tokens::open_or_make(&path, tokenizer.vocab_size(), || {
+    TokenCache::open_or_make(&path, tokenizer.vocab_size(), || {
         let separated = corpora.iter().any(|texts| texts.unit == Unit::Documents);
         let mut encoding = Encoding::new(&path, tokenizer, entries, separated)?;
         let mut encode = || -> Result<()> {
@@ -336,13 +340,17 @@ pub(super) fn encoded(
                 texts.parts(split, |part, ends| {
                     encoding
                         .add(part, ends)
-                        .map_err(|e| unencoded::told(e, split))
+                        .map_err(|e| encoding_errors::with_split(e, split))
                 })?;
             }
             Ok(())
         };
         let made = encode();
-        let made = made.and_then(|()| encoding.finish().map_err(|e| unencoded::told(e, split)));
-        made.map_err(|error| unencoded::placed(error, corpora, tokenizer, split))
+        let made = made.and_then(|()| {
+            encoding
+                .finish()
+                .map_err(|e| encoding_errors::with_split(e, split))
+        });
+        made.map_err(|error| encoding_errors::with_location(error, corpora, tokenizer, split))
     })
 }

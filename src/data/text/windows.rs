@@ -40,9 +40,9 @@ pub struct TextSource {
     tokens: Arc<dyn Ids>,
     context: usize,
     layout: Layout,
-    blocked: bool,
+    isolates_documents: bool,
     split: Split,
-    retrieving: Option<NeighbourLists>,
+    neighbours: Option<NeighbourLists>,
 }
 
 impl TextSource {
@@ -58,16 +58,19 @@ impl TextSource {
             tokens,
             context,
             layout,
-            blocked,
+            isolates_documents: blocked,
             split,
-            retrieving: None,
+            neighbours: None,
         }
     }
 
     /// Returns the same windows with the neighbours of their chunks, if given. Windows must begin with a
     /// chunk of the stream.
-    pub fn with(self, retrieving: Option<NeighbourLists>) -> Self {
-        Self { retrieving, ..self }
+    pub fn with_neighbours(self, retrieving: Option<NeighbourLists>) -> Self {
+        Self {
+            neighbours: retrieving,
+            ..self
+        }
     }
 
     /// Returns the number of tokens that have a token before them.
@@ -103,7 +106,7 @@ impl Source for TextSource {
 
     fn get(&self, sample: u64, _draw: u64) -> Result<Item> {
         assert!(
-            self.drawn() || sample < self.len() as u64,
+            self.is_endless() || sample < self.len() as u64,
             "window {sample} of {}",
             self.len()
         );
@@ -118,7 +121,7 @@ impl Source for TextSource {
             let known = self.context.saturating_sub(stride).min(count);
             targets[..known].fill(NOT_SCORED);
         }
-        let documents = self.blocked.then(|| {
+        let documents = self.isolates_documents.then(|| {
             // A window that begins with its document has no part in the one before it.
             let open = self.tokens.document(from.saturating_sub(1));
             let mut numbers: Vec<i32> = (from..=from + count)
@@ -145,9 +148,9 @@ impl Source for TextSource {
             inputs,
             targets,
             documents,
-            after,
+            next_token: after,
             neighbours: self
-                .retrieving
+                .neighbours
                 .as_ref()
                 .map(|retrieving| retrieving.of_window(from, self.context)),
             ..TextItem::default()
@@ -158,7 +161,7 @@ impl Source for TextSource {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         matches!(self.layout, Layout::Drawn { .. })
     }
 }

@@ -11,9 +11,9 @@ const MOST: u64 = 10_000;
 /// The largest integer that an experiment file can hold.
 const MOST_SEED: u64 = i64::MAX as u64;
 /// Keys that a sweep sets for its runs itself.
-const OURS: [&str; 3] = ["seed", "name", "ablation"];
+const SWEEP_KEYS: [&str; 3] = ["seed", "name", "ablation"];
 /// Keys that affect only the use of a trained run and not the evaluations during training, each with the reason.
-const OF_USE: [(&str, &str); 4] = [
+const INFERENCE_KEYS: [(&str, &str); 4] = [
     (
         "decode.search.beam",
         "evaluations of training search with decode.valid_beam; vary that",
@@ -63,8 +63,8 @@ pub(super) fn check(sense: &mut Checker) {
             );
         }
         for (key, range) in &random.ranges {
-            own_key(sense, "ablation.random.ranges", key);
-            key_of_use(sense, "ablation.random.ranges", key);
+            refuse_sweep_key(sense, "ablation.random.ranges", key);
+            refuse_inference_key(sense, "ablation.random.ranges", key);
             if let Some(wrong) = range.fault() {
                 let rule = format!("ranges.{key}: {wrong}");
                 let place = format!("ablation.random.ranges.{key}");
@@ -177,9 +177,9 @@ fn size(sense: &mut Checker, ablation: &AblationConfig) {
 }
 
 /// Reports a key that the sweep sets itself.
-fn own_key(sense: &mut Checker, table: &str, key: &str) {
+fn refuse_sweep_key(sense: &mut Checker, table: &str, key: &str) {
     let first = key.split('.').next().unwrap_or(key);
-    if OURS.contains(&first) {
+    if SWEEP_KEYS.contains(&first) {
         let rule = match first {
             "seed" => "`seed` is no axis: `seeds` says how many each arm gets".to_string(),
             "ablation" => {
@@ -192,16 +192,16 @@ fn own_key(sense: &mut Checker, table: &str, key: &str) {
 }
 
 /// Reports a key that affects nothing a sweep measures.
-fn key_of_use(sense: &mut Checker, table: &str, key: &str) {
-    if let Some(why) = of_use(key) {
+fn refuse_inference_key(sense: &mut Checker, table: &str, key: &str) {
+    if let Some(why) = inference_key_reason(key) {
         let rule = format!("`{key}` has no effect on what a sweep measures: {why}");
         sense.fault_at(table, &format!("{table}.{key}"), rule);
     }
 }
 
 /// Why a key has no effect on what a sweep measures; `None` if it has an effect.
-fn of_use(key: &str) -> Option<&'static str> {
-    let mut all = OF_USE.into_iter();
+fn inference_key_reason(key: &str) -> Option<&'static str> {
+    let mut all = INFERENCE_KEYS.into_iter();
     let found = all.find(|(known, _)| {
         let rest = key.strip_prefix(*known);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
@@ -211,8 +211,8 @@ fn of_use(key: &str) -> Option<&'static str> {
 
 fn axes(sense: &mut Checker, axes: &Table) {
     for (key, values) in axes {
-        own_key(sense, "ablation.axes", key);
-        key_of_use(sense, "ablation.axes", key);
+        refuse_sweep_key(sense, "ablation.axes", key);
+        refuse_inference_key(sense, "ablation.axes", key);
         let place = format!("ablation.axes.{key}");
         match values {
             Value::Array(values) if !values.is_empty() => {
@@ -253,13 +253,16 @@ fn arms(sense: &mut Checker, ablation: &AblationConfig) {
             sense.fault(&[&name], rule);
         }
         for key in arm.set.keys() {
-            own_key(sense, &format!("{table}.set"), key);
+            refuse_sweep_key(sense, &format!("{table}.set"), key);
         }
         // If an arm sets other keys as well, such a key is allowed: it is for the later use of the arm's runs.
         if let Some(key) = arm.set.keys().next()
-            && arm.set.keys().all(|key| of_use(key).is_some())
+            && arm
+                .set
+                .keys()
+                .all(|key| inference_key_reason(key).is_some())
         {
-            key_of_use(sense, &format!("{table}.set"), key);
+            refuse_inference_key(sense, &format!("{table}.set"), key);
         }
     }
 }

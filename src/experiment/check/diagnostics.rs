@@ -28,7 +28,7 @@ pub(super) fn check(sense: &mut Checker) {
     let mut networks = experiment.model.networks().into_iter();
     if c.attention_entropy && networks.all(|network| network.transformer().is_none()) {
         let mut networks = experiment.model.networks().into_iter();
-        let has = match networks.any(|network| network.facts().attends()) {
+        let has = match networks.any(|network| network.facts().has_attention()) {
             true => "looks at windows, whose entropy is not measured",
             false => "has no attention",
         };
@@ -38,7 +38,7 @@ pub(super) fn check(sense: &mut Checker) {
         );
         sense.fault(&["diagnostics.attention_entropy"], rule);
     }
-    if c.attention_entropy && !experiment.model.forms_weights() {
+    if c.attention_entropy && !experiment.model.has_attention_weights() {
         let rule = "attention_entropy = true has no effect: the attention of [model] forms no weights of queries and keys; set \
                     it to false";
         sense.fault(&["diagnostics.attention_entropy", "model.attention"], rule);

@@ -8,26 +8,26 @@ use crate::experiment::{Expect, Experiment};
 
 pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
-    let measured = measured(experiment);
+    let measured = measured_metrics(experiment);
     if let Some(metric) = &experiment.train.best_by {
         best_by(sense, metric, &measured);
     }
     for (metric, expect) in &experiment.expect {
-        for rule in wrong(metric, expect, &measured, experiment) {
+        for rule in expectation_faults(metric, expect, &measured, experiment) {
             sense.fault(&[&format!("expect.{metric}")], rule);
         }
     }
 }
 
 /// Returns the names of the metrics of an evaluation.
-pub fn measured(experiment: &Experiment) -> Vec<&'static str> {
+pub fn measured_metrics(experiment: &Experiment) -> Vec<&'static str> {
     let task = &experiment.task;
-    let of_task = task.facts().metrics(experiment.data.set());
+    let of_task = task.facts().metrics(experiment.data.data_set());
     let named = std::iter::once(LOSS).chain(of_task).map(|m| m.name);
     let mut metrics: Vec<&str> = named.collect();
     // Generated texts are compared with those of the data.
     if task.compares_texts() {
-        metrics.extend(experiment.decode.measured());
+        metrics.extend(experiment.decode.metric_names());
     }
     metrics
 }
@@ -51,7 +51,12 @@ fn best_by(sense: &mut Checker, metric: &str, measured: &[&str]) {
     }
 }
 
-fn wrong(metric: &str, expect: &Expect, measured: &[&str], experiment: &Experiment) -> Vec<String> {
+fn expectation_faults(
+    metric: &str,
+    expect: &Expect,
+    measured: &[&str],
+    experiment: &Experiment,
+) -> Vec<String> {
     let by_loss = experiment.train.best_by.is_none();
     let known = metric
         .strip_prefix("valid_")
@@ -76,7 +81,7 @@ fn wrong(metric: &str, expect: &Expect, measured: &[&str], experiment: &Experime
         }
     };
     fault(
-        !experiment.data.set().has(Split::Valid),
+        !experiment.data.data_set().has(Split::Valid),
         "is not measured: [data] has no validation split",
     );
     let Expect {

@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::model::{GlobalTokens, Use};
-use crate::task::facts::Marks;
+use crate::task::facts::GlobalTokenSupport;
 
 /// Reports a task that marks global tokens for a model that does not use them, and a model that uses them without marks.
 pub(super) fn check(sense: &mut Checker) {
@@ -16,7 +16,7 @@ pub(super) fn check(sense: &mut Checker) {
         blocks.any(|block| block.attention.is_some_and(|a| a.facts().sees_globals()))
     });
     match (sees, marks) {
-        (true, Marks::Cannot) => {
+        (true, GlobalTokenSupport::Unsupported) => {
             let rule = format!(
                 "kind = \"{kind}\" marks no token as global, and [model] has attention with global; leave global out, or use \
                  masked_lm, text_classification, token_classification, regression, text_embedding, \
@@ -24,28 +24,32 @@ pub(super) fn check(sense: &mut Checker) {
             );
             sense.fault(&["task.kind", "model.attention.global"], rule);
         }
-        (true, Marks::May(None)) => {
+        (true, GlobalTokenSupport::Supported(None)) => {
             let rule = "global_tokens is missing: attention with global sees the tokens that the task marks; set \"first\", \
                         \"special\" or \"first_segment\" (or \"none\", where tokens are marked in use alone)";
             sense.fault(&["task.global_tokens", "model.attention.global"], rule);
         }
-        (false, Marks::May(Some(_))) => {
+        (false, GlobalTokenSupport::Supported(Some(_))) => {
             let rule = "global_tokens has no effect: no attention of [model] sees global tokens; leave it out, or give \
                         sliding_window global = \"own\"";
             sense.fault(&["task.global_tokens", "model.attention"], rule);
         }
-        (true, Marks::May(Some(_))) | (false, Marks::Cannot | Marks::May(None)) => {}
+        (true, GlobalTokenSupport::Supported(Some(_)))
+        | (false, GlobalTokenSupport::Unsupported | GlobalTokenSupport::Supported(None)) => {}
     }
-    let of_segment = matches!(marks, Marks::May(Some(GlobalTokens::FirstSegment)));
+    let of_segment = matches!(
+        marks,
+        GlobalTokenSupport::Supported(Some(GlobalTokens::FirstSegment))
+    );
     let data = &experiment.data;
-    let one = !data.set().has_two_texts() && !data.is_imported();
+    let one = !data.data_set().has_two_texts() && !data.is_imported();
     let of_texts = [
         Use::TextClasses,
         Use::TextRegression,
         Use::TokenClasses,
         Use::Spans,
     ];
-    if of_segment && of_texts.contains(&task.uses()) && one {
+    if of_segment && of_texts.contains(&task.network_use()) && one {
         let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text a row; give it a pair, or \
                     use \"first\"";
         sense.fault(&["task.global_tokens", "data.pair"], rule);

@@ -1,17 +1,17 @@
 //! Checks GRPO, in which a model learns from its own completions: the data needs answers, the context needs room for
 //! completions, and the denominator of each step's loss must be known.
 
-use super::{Checker, For};
+use super::{Checker, Purpose};
 use crate::data::ExampleForm;
 use crate::task::grpo::{GrpoConfig, GrpoLoss};
 use crate::train::config::Dtype;
 
-pub(super) fn check(sense: &mut Checker, what: For) {
+pub(super) fn check(sense: &mut Checker, what: Purpose) {
     let Some(config) = sense.loaded.experiment.task.grpo() else {
         return;
     };
     texts(sense, config);
-    if what != For::Use {
+    if what != Purpose::Inference {
         steps(sense, config);
     }
 }
@@ -21,7 +21,10 @@ fn texts(sense: &mut Checker, config: &GrpoConfig) {
     let experiment = &sense.loaded.experiment;
     let data = &experiment.data;
     let imported = data.is_imported();
-    if !imported && data.set().gives() == ExampleForm::Text && !data.set().has_answers() {
+    if !imported
+        && data.data_set().example_form() == ExampleForm::Text
+        && !data.data_set().has_answers()
+    {
         let rule = format!(
             "kind = \"grpo\" writes completions of prompts, and the texts of [data] kind = \"{}\" have no answers that tell where a \
              prompt ends; use \"conversations\", \"arithmetic\" or another of formwork list data that has some",
@@ -29,8 +32,8 @@ fn texts(sense: &mut Checker, config: &GrpoConfig) {
         );
         sense.fault(&["task.kind", "data.kind"], rule);
     }
-    if data.set().hides_documents() {
-        let rule = match data.set().hides_documents_key() {
+    if data.data_set().hides_documents() {
+        let rule = match data.data_set().hides_documents_key() {
             Some([key, on, off]) => format!(
                 "{key} = {on} puts several prompts into a row, and [task] kind = \"grpo\" completes one of each; set {key} = {off}"
             ),
@@ -38,7 +41,7 @@ fn texts(sense: &mut Checker, config: &GrpoConfig) {
         };
         sense.fault(&["data.packed", "data.kind", "task.kind"], rule);
     }
-    let context = data.set().context();
+    let context = data.data_set().context();
     if let Some(most) = config.max_new_tokens.filter(|most| *most > context)
         && !imported
     {

@@ -1,13 +1,13 @@
 //! Checks two-dimensional and one-dimensional position schemes.
 
 use super::Checker;
-use crate::model::ItemOf;
+use crate::model::ThroughputUnit;
 use crate::nn::position::PositionConfig;
 
 /// Reports two-dimensional position schemes for text, and one-dimensional ones for images.
 pub(super) fn positions(sense: &mut Checker, position: &PositionConfig, d_model: usize) {
     let model = sense.model();
-    let of_images = model.item() == ItemOf::Image;
+    let of_images = model.throughput_unit() == ThroughputUnit::Image;
     let facts = position.facts();
     let (kind, multiple) = (facts.kind().kind, facts.divides_width());
     match (facts.text_counterpart(), facts.image_counterpart()) {
@@ -20,7 +20,7 @@ pub(super) fn positions(sense: &mut Checker, position: &PositionConfig, d_model:
             sense.fault(&["model.position.kind"], rule);
         }
         // Not for networks with register tokens: these have no position, so no other scheme that acts in the blocks suits either.
-        (_, Some(other)) if of_images && model.facts().unplaced() == 0 => {
+        (_, Some(other)) if of_images && model.facts().tokens_without_position() == 0 => {
             let rule = format!(
                 "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{}\"",
                 other.kind

@@ -7,10 +7,10 @@ use regex::Regex;
 pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     for fault in experiment.init.faults() {
-        sense.sentence("init", &fault);
+        sense.add_worded("init", &fault);
     }
     if let Some(lora) = &experiment.lora {
-        sense.told("lora", |at| lora.faults(at));
+        sense.collect_faults("lora", |at| lora.faults(at));
         let gate = experiment.model.facts().closed_gate();
         if let Some(gate) = gate.filter(|_| experiment.init.from.is_none()) {
             let mut learns = lora

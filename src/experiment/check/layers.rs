@@ -1,8 +1,8 @@
 //! Checks a transformer's blocks: their number, their groups, and the layers of each.
 
-use super::{Checker, surroundings};
+use super::{Checker, mixer_context};
 use crate::faults::header;
-use crate::model::{ItemOf, Transformer};
+use crate::model::{ThroughputUnit, Transformer};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::{KnownSizes, PositionConfig};
@@ -24,15 +24,15 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, depth: &Depth) {
             format!("both stacks have {all} layers together; at most {MOST_LAYERS} can be saved");
         sense.fault(&[&key], rule);
     }
-    let whole = depth.grouped();
+    let whole = depth.grouped_blocks();
     if depth.groups.is_empty() {
         return;
     }
     for (i, group) in depth.groups.iter().enumerate() {
         let table = format!("model.{groups}.{i}");
         sense.count(&format!("{table}.repeat"), group.repeat, MOST_LAYERS);
-        mixing(sense, &table, group, !depth.causal);
-        crossing(sense, &table, group, depth.cross.is_some());
+        check_mixer(sense, &table, group, !depth.causal);
+        check_cross_attention(sense, &table, group, depth.cross.is_some());
     }
     if depth.cross.is_some() && depth.groups.iter().all(|group| group.cross.is_none()) {
         let rule = format!(
@@ -70,7 +70,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, depth: &Depth) {
 }
 
 /// Checks the layer that mixes the positions of a group.
-fn mixing(sense: &mut Checker, table: &str, group: &LayerGroup, both_ways: bool) {
+fn check_mixer(sense: &mut Checker, table: &str, group: &LayerGroup, both_ways: bool) {
     let [attention, mixer] = ["attention", "mixer"].map(|key| format!("{table}.{key}"));
     match (&group.attention, &group.mixer) {
         (None, None) => {
@@ -81,22 +81,24 @@ fn mixing(sense: &mut Checker, table: &str, group: &LayerGroup, both_ways: bool)
             let rule = "a group has both attention and a mixer in its place; leave one out, or make two groups";
             sense.fault(&[&mixer, &attention], rule);
         }
-        (None, Some(c)) if both_ways && !c.reads_both_ways() => {
+        (None, Some(c)) if both_ways && !c.is_bidirectional() => {
             let rule = format!(
                 "mixer = {{ kind = \"{}\" }} reads from left to right, and this stack reads both ways; use attention",
                 c.kind()
             );
             sense.fault(&[&mixer], rule);
         }
-        (None, Some(c)) if c.reads_both_ways() => surroundings::mixer(sense, &mixer, c, !both_ways),
+        (None, Some(c)) if c.is_bidirectional() => {
+            mixer_context::mixer(sense, &mixer, c, !both_ways)
+        }
         (Some(_), None) | (None, Some(_)) => {}
     }
 }
 
 /// Checks a feed-forward layer in a causal or bidirectional stack.
-fn feeding(sense: &mut Checker, table: &str, c: &FeedForwardConfig, both_ways: bool) {
-    sense.told(table, |at| c.faults(at));
-    if both_ways && c.looks_back() {
+fn check_feed_forward(sense: &mut Checker, table: &str, c: &FeedForwardConfig, both_ways: bool) {
+    sense.collect_faults(table, |at| c.faults(at));
+    if both_ways && c.reads_earlier_positions() {
         let rule = format!(
             "kind = \"{}\" reads from left to right, and this stack reads both ways; use it in a decoder, or another kind",
             c.kind()
@@ -128,7 +130,7 @@ pub(super) fn without_attention(sense: &mut Checker, model: &Transformer, whole_
 }
 
 /// Reports cross-attention of a group in a stack without encoder memory.
-fn crossing(sense: &mut Checker, table: &str, group: &LayerGroup, has_memory: bool) {
+fn check_cross_attention(sense: &mut Checker, table: &str, group: &LayerGroup, has_memory: bool) {
     if group.cross.is_some() && !has_memory {
         let rule = "cross has no effect: the stack has no memory to look at; leave it out";
         sense.fault(&[&format!("{table}.cross")], rule);
@@ -136,14 +138,14 @@ fn crossing(sense: &mut Checker, table: &str, group: &LayerGroup, has_memory: bo
 }
 
 /// Checks the layers of all blocks. Returns the head width of the first attention layer, if there is one.
-pub(super) fn all(
+pub(super) fn check_blocks(
     sense: &mut Checker,
     model: &Transformer,
     d_model: Option<usize>,
     context: Option<usize>,
 ) -> Option<usize> {
-    let of_images = sense.model().item() == ItemOf::Image;
-    let speech = sense.loaded.experiment.data.set().speech();
+    let of_images = sense.model().throughput_unit() == ThroughputUnit::Image;
+    let speech = sense.loaded.experiment.data.data_set().speech();
     let heard = speech.and_then(|speech| sense.model().facts().encoder_positions(speech));
     let mut first = None;
     let mut alike = Vec::new();
@@ -152,19 +154,21 @@ pub(super) fn all(
                          c: &AttentionConfig,
                          position: Option<&PositionConfig>,
                          causal: bool| {
-        let head = sense.told(&table, |at| c.faults(d_model, at));
+        let head = sense.collect_faults(&table, |at| c.faults(d_model, at));
         let context = heard.filter(|_| !causal).or(context);
-        sense.told(&table, |at| c.facts().faults_within(context, causal, at));
-        surroundings::check(sense, &table, c, position, causal);
+        sense.collect_faults(&table, |at| {
+            c.facts().faults_in_context(context, causal, at)
+        });
+        mixer_context::check(sense, &table, c, position, causal);
         if let Some(position) = position {
             let known = KnownSizes {
                 d_model,
                 d_head: head,
                 context,
-                of_images,
+                is_image: of_images,
             };
             let table = table.replace(".attention", ".position");
-            sense.told(&table, |at| position.facts().faults(&known, at));
+            sense.collect_faults(&table, |at| position.facts().faults(&known, at));
             return;
         }
         first = first.or(Some(head));
@@ -182,18 +186,18 @@ pub(super) fn all(
                 attention(sense, table, c, position, depth.causal);
             }
             if let Some(c) = &group.mixer {
-                sense.told(&format!("{table}.mixer"), |at| c.faults(d_model, at));
+                sense.collect_faults(&format!("{table}.mixer"), |at| c.faults(d_model, at));
             }
             if let Some(c) = &group.cross {
-                sense.told(&format!("{table}.cross"), |at| c.faults_across(d_model, at));
+                sense.collect_faults(&format!("{table}.cross"), |at| c.faults_across(d_model, at));
             }
             if let Some(c) = &group.feed_forward {
-                feeding(sense, &format!("{table}.feed_forward"), c, !depth.causal);
+                check_feed_forward(sense, &format!("{table}.feed_forward"), c, !depth.causal);
             }
         }
         own |= depth.groups.is_empty();
         if let Some(cross) = depth.cross.filter(|c| **c != model.stack.attention) {
-            sense.told("model.cross", |at| cross.faults_across(d_model, at));
+            sense.collect_faults("model.cross", |at| cross.faults_across(d_model, at));
         }
     }
     if own {
@@ -203,10 +207,10 @@ pub(super) fn all(
         let table = || "model.attention".to_string();
         attention(sense, table(), attends, None, causal[0]);
         if causal.iter().any(|other| *other != causal[0]) {
-            surroundings::check(sense, &table(), attends, None, !causal[0]);
+            mixer_context::check(sense, &table(), attends, None, !causal[0]);
         }
         let both_ways = causal.iter().any(|causal| !causal);
-        feeding(
+        check_feed_forward(
             sense,
             "model.feed_forward",
             &model.stack.feed_forward,
@@ -222,7 +226,7 @@ pub(super) fn all(
              them equal or choose another [model] position",
             alike[0].1,
             alike[0].2,
-            header(&sense.standing(&alike[0].0))
+            header(&sense.full_key(&alike[0].0))
         );
         sense.fault(&[&format!("{table}.n_heads"), "model.position.kind"], rule);
     }

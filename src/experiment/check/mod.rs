@@ -6,35 +6,35 @@
 //! whereas one that the experiment itself sets may not.
 
 mod ablation;
-mod averaged;
+mod activation_memory;
+mod consistency;
 mod data;
 mod diagnostics;
 mod expect;
 mod global_tokens;
+mod group_positions;
 mod grpo;
+mod head_bias;
 mod images;
 mod init;
-mod kept;
 mod layers;
-mod matched;
+mod mixer_context;
 mod model;
 mod mup;
-mod own_head;
-mod own_positions;
 mod placeholders;
-mod replayed;
+mod replay;
 mod retrieval;
 mod schedule;
 mod segments;
 mod sharing;
-mod surroundings;
 mod teacher;
 mod train;
+mod weight_average;
 
-pub use expect::measured;
+pub use expect::measured_metrics;
 
 use super::file::messages;
-use super::{Loaded, Origin};
+use super::{LoadedExperiment, Origin};
 use crate::error::{Error, Fault, Result};
 use crate::faults::{self, Faults, TableFaults};
 use crate::model::ModelConfig;
@@ -43,51 +43,54 @@ use crate::model::ModelConfig;
 ///
 /// # Errors
 /// [`Error::Invalid`] with all errors, in the order of their lines.
-pub fn check(loaded: &Loaded) -> Result<()> {
-    run(loaded, For::Beginning)
+pub fn check(loaded: &LoadedExperiment) -> Result<()> {
+    run(loaded, Purpose::NewRun)
 }
 
 /// As [`check`], for an experiment whose prerequisites will be trained before it: their runs need not exist yet.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_with_prerequisites(loaded: &Loaded) -> Result<()> {
-    run(loaded, For::Later)
+pub fn check_with_prerequisites(loaded: &LoadedExperiment) -> Result<()> {
+    run(loaded, Purpose::NewRunWithPrerequisites)
 }
 
 /// As [`check`], for a run that is resumed: the run in `[init] from` need not exist any more.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_to_go_on(loaded: &Loaded) -> Result<()> {
-    run(loaded, For::GoingOn)
+pub fn check_for_resume(loaded: &LoadedExperiment) -> Result<()> {
+    run(loaded, Purpose::Resume)
 }
 
 /// As [`check`], for a learning-rate search: the learning rate, the number of steps and the schedule are not used.
 ///
 /// # Errors
 /// As [`check`].
-pub fn check_for_rates(loaded: &Loaded) -> Result<()> {
-    run(loaded, For::Rates)
+pub fn check_for_lr_search(loaded: &LoadedExperiment) -> Result<()> {
+    run(loaded, Purpose::LrSearch)
 }
 
 /// The purpose that an experiment is checked for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum For {
-    Beginning,
+enum Purpose {
+    NewRun,
     /// As `Beginning`, with the learning rates and steps of a learning-rate search.
-    Rates,
+    LrSearch,
     /// As `Beginning`, before the runs of its prerequisites exist.
-    Later,
-    GoingOn,
+    NewRunWithPrerequisites,
+    Resume,
     /// Inference, without training and without data.
-    Use,
+    Inference,
 }
 
-impl For {
+impl Purpose {
     /// Whether the purpose is a new run.
-    fn begins(self) -> bool {
-        matches!(self, Self::Beginning | Self::Rates | Self::Later)
+    fn is_new_run(self) -> bool {
+        matches!(
+            self,
+            Self::NewRun | Self::LrSearch | Self::NewRunWithPrerequisites
+        )
     }
 }
 
@@ -95,30 +98,30 @@ impl For {
 ///
 /// # Errors
 /// [`Error::Invalid`] with all errors, in the order of their lines.
-pub fn check_without_files(loaded: &Loaded) -> Result<()> {
-    run(loaded, For::Use)
+pub fn check_without_files(loaded: &LoadedExperiment) -> Result<()> {
+    run(loaded, Purpose::Inference)
 }
 
-fn run(loaded: &Loaded, what: For) -> Result<()> {
+fn run(loaded: &LoadedExperiment, what: Purpose) -> Result<()> {
     let mut sense = Checker::new(loaded);
     let context = data::check(&mut sense, what);
     model::check(&mut sense, context, what);
     global_tokens::check(&mut sense);
     teacher::check(&mut sense, what);
     grpo::check(&mut sense, what);
-    matched::check(&mut sense);
+    consistency::check(&mut sense);
     retrieval::check(&mut sense);
-    kept::recompute(&mut sense);
-    replayed::check(&mut sense);
+    activation_memory::recompute(&mut sense);
+    replay::check(&mut sense);
     train::check(&mut sense);
-    if what != For::Rates {
+    if what != Purpose::LrSearch {
         schedule::check(&mut sense);
     }
-    averaged::check(&mut sense);
+    weight_average::check(&mut sense);
     placeholders::check(&mut sense, what);
-    own_head::check(&mut sense, what);
-    if what != For::Use {
-        averaged::of_training(&mut sense);
+    head_bias::check(&mut sense, what);
+    if what != Purpose::Inference {
+        weight_average::check_precision(&mut sense);
     }
     diagnostics::check(&mut sense);
     expect::check(&mut sense);
@@ -135,7 +138,7 @@ fn run(loaded: &Loaded, what: For) -> Result<()> {
 
 /// Adds locations to an error that data, model or optimizer return for a checked experiment: `[data] windows = …` is located at
 /// the line of `windows`. Errors that have a location keep it.
-pub fn located(loaded: &Loaded, error: Error) -> Error {
+pub fn locate_error(loaded: &LoadedExperiment, error: Error) -> Error {
     let Error::Invalid(found) = error else {
         return error;
     };
@@ -143,7 +146,7 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
     for fault in found {
         let names_table = fault.message.starts_with('[') && !fault.message.starts_with("[[");
         match fault.file.is_none() && names_table {
-            true => sense.sentence("", &fault.message),
+            true => sense.add_worded("", &fault.message),
             false => sense.faults.push(fault),
         }
     }
@@ -152,31 +155,31 @@ pub fn located(loaded: &Loaded, error: Error) -> Error {
 
 /// Collects errors and finds their locations.
 struct Checker<'a> {
-    loaded: &'a Loaded,
+    loaded: &'a LoadedExperiment,
     faults: Vec<Fault>,
     /// Of a model with two networks, the one being checked, with the key that holds it: keys of `model` then mean that
     /// network's.
-    part: Option<(&'static str, &'a ModelConfig)>,
+    current_part: Option<(&'static str, &'a ModelConfig)>,
 }
 
 impl<'a> Checker<'a> {
-    fn new(loaded: &'a Loaded) -> Self {
+    fn new(loaded: &'a LoadedExperiment) -> Self {
         Self {
             loaded,
             faults: Vec::new(),
-            part: None,
+            current_part: None,
         }
     }
 
     /// The network being checked.
     fn model(&self) -> &'a ModelConfig {
         let whole = &self.loaded.experiment.model;
-        self.part.map_or(whole, |(_, part)| part)
+        self.current_part.map_or(whole, |(_, part)| part)
     }
 
     /// The full name of a key: one of `model` may belong to the part being checked.
-    fn standing(&self, key: &str) -> String {
-        let Some((name, _)) = self.part else {
+    fn full_key(&self, key: &str) -> String {
+        let Some((name, _)) = self.current_part else {
             return key.to_owned();
         };
         let part = format!("model.{name}");
@@ -190,11 +193,12 @@ impl<'a> Checker<'a> {
     /// Adds an error about dotted keys. The first key's table names it. It is located at the first key that a `--set` or,
     /// failing that, a file sets.
     fn fault(&mut self, keys: &[&str], rule: impl AsRef<str>) {
-        let keys: Vec<String> = keys.iter().map(|key| self.standing(key)).collect();
+        let keys: Vec<String> = keys.iter().map(|key| self.full_key(key)).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
         let table = keys[0].rsplit_once('.').map_or("", |(table, _)| table);
-        let origin = self.place(&keys);
-        let message = faults::about(table, &self.remedied(&keys, &origin, rule.as_ref()));
+        let origin = self.origin_of(&keys);
+        let message =
+            faults::prefix_with_table(table, &self.with_unset_hint(&keys, &origin, rule.as_ref()));
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
@@ -202,14 +206,17 @@ impl<'a> Checker<'a> {
     /// Adds an error that is named by a key's table but located at another key, if a file or a `--set` sets that one.
     fn fault_at(&mut self, key: &str, place: &str, rule: impl AsRef<str>) {
         let table = key.rsplit_once('.').map_or("", |(table, _)| table);
-        let origin = self.place(&[place, key]);
-        let message = faults::about(table, &self.remedied(&[place, key], &origin, rule.as_ref()));
+        let origin = self.origin_of(&[place, key]);
+        let message = faults::prefix_with_table(
+            table,
+            &self.with_unset_hint(&[place, key], &origin, rule.as_ref()),
+        );
         let fault = messages::placed(&self.loaded.path, Some(&origin), message);
         self.faults.push(fault);
     }
 
     /// Extends a rule by the way to unset a key of an extended file.
-    fn remedied(&self, keys: &[&str], origin: &Origin, rule: &str) -> String {
+    fn with_unset_hint(&self, keys: &[&str], origin: &Origin, rule: &str) -> String {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
             && *path != self.loaded.path
@@ -223,7 +230,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Collects the errors that a component reports about its own table, and returns the closure's result.
-    fn told<T>(&mut self, table: &str, say: impl FnOnce(&mut TableFaults) -> T) -> T {
+    fn collect_faults<T>(&mut self, table: &str, say: impl FnOnce(&mut TableFaults) -> T) -> T {
         let mut faults = Faults::default();
         let said = say(&mut faults.of(table));
         for (keys, rule) in faults.found {
@@ -233,7 +240,7 @@ impl<'a> Checker<'a> {
         said
     }
 
-    fn place(&self, keys: &[&str]) -> Origin {
+    fn origin_of(&self, keys: &[&str]) -> Origin {
         let origins = || keys.iter().map(|key| self.loaded.origin(key));
         let set = origins().find(|o| matches!(o, Origin::Set(_)));
         let file = origins().find(|o| matches!(o, Origin::File { .. }));
@@ -247,7 +254,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Adds an error worded by a lower layer: `[table] key = …`, or a sentence about keys of `table`.
-    fn sentence(&mut self, table: &str, text: &str) {
+    fn add_worded(&mut self, table: &str, text: &str) {
         let (table, text) = text
             .strip_prefix('[')
             .and_then(|t| t.split_once("] "))
@@ -259,18 +266,18 @@ impl<'a> Checker<'a> {
         let keys = words.map(|word| format!("{table}.{word}"));
         let known = |key: &String| self.loaded.origins.contains_key(key);
         let key = keys.into_iter().find(known);
-        let key = key.or_else(|| self.holding(table, text));
+        let key = key.or_else(|| self.key_with_value(table, text));
         let key = key.unwrap_or_else(|| format!("{table}.kind"));
         self.fault(&[&key], text);
     }
 
     /// Checks that a count is between 1 and `most`; returns whether it is.
     fn count(&mut self, key: &str, value: usize, most: usize) -> bool {
-        self.told("", |at| at.count(key, value, most))
+        self.collect_faults("", |at| at.count(key, value, most))
     }
 
     /// The key of a table whose value, or an element of whose list, is the first text in backticks.
-    fn holding(&self, table: &str, text: &str) -> Option<String> {
+    fn key_with_value(&self, table: &str, text: &str) -> Option<String> {
         let value = text.split('`').nth(1).filter(|value| !value.is_empty())?;
         let of_table = |name: &str| {
             let key = name
@@ -282,13 +289,13 @@ impl<'a> Checker<'a> {
             toml::Value::Array(items) => items.iter().any(|item| item.as_str() == Some(value)),
             other => other.as_str() == Some(value),
         };
-        let mut all = self.loaded.written.iter();
+        let mut all = self.loaded.written_values.iter();
         let found = all.find(|(name, written)| of_table(name) && holds(written));
         found.map(|(name, _)| name.clone())
     }
 
     /// Checks that an optional number of steps or items is at least 1.
-    fn some(&mut self, key: &str, value: Option<u64>) {
+    fn require_positive(&mut self, key: &str, value: Option<u64>) {
         if value == Some(0) {
             let name = last(key);
             self.fault(
@@ -300,7 +307,7 @@ impl<'a> Checker<'a> {
 
     /// Checks that a value is a probability below 1.
     fn probability(&mut self, key: &str, value: f64) {
-        self.told("", |at| at.probability(key, value));
+        self.collect_faults("", |at| at.probability(key, value));
     }
 }
 

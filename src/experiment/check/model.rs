@@ -1,34 +1,36 @@
 //! Checks `[model]`.
 
-use super::{Checker, For, images, kept, layers, mup, own_positions, segments, sharing};
+use super::{
+    Checker, Purpose, activation_memory, group_positions, images, layers, mup, segments, sharing,
+};
 use crate::experiment::Experiment;
-use crate::faults::WIDEST;
-use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
+use crate::faults::MAX_WIDTH;
+use crate::model::{Demand, ModelConfig, ThroughputUnit, Transformer};
 use crate::nn::position::KnownSizes;
 use crate::stack::Depth;
 
 /// Checks all of `[model]`, for inputs of `context` tokens if that is known.
-pub(super) fn check(sense: &mut Checker, context: Option<usize>, what: For) {
+pub(super) fn check(sense: &mut Checker, context: Option<usize>, what: Purpose) {
     let experiment = &sense.loaded.experiment;
-    let (model, data) = (&experiment.model, experiment.data.set());
+    let (model, data) = (&experiment.model, experiment.data.data_set());
     let demand = Demand {
         two_vocabularies: data.separates_vocabularies(),
         context,
         image: data.image(),
         speech: data.speech(),
-        written: written(experiment, context),
+        max_generated: max_generated_length(experiment, context),
         ..experiment.task.facts().demand()
     };
-    let (Some(parts), Some(demands)) = (model.parts(), model.demands(&demand)) else {
+    let (Some(parts), Some(demands)) = (model.parts(), model.split_demand(&demand)) else {
         return network(sense, &demand, what);
     };
-    sense.told("model", |at| model.faults(&demand, at));
+    sense.collect_faults("model", |at| model.faults(&demand, at));
     for (part, demand) in parts.into_iter().zip(demands) {
-        sense.part = Some(part);
+        sense.current_part = Some(part);
         network(sense, &demand, what);
     }
-    sense.part = None;
-    if what.begins() {
+    sense.current_part = None;
+    if what.is_new_run() {
         profiles(sense, parts);
     }
 }
@@ -36,7 +38,12 @@ pub(super) fn check(sense: &mut Checker, context: Option<usize>, what: For) {
 /// Reports residual scales of both networks that would be measured on different examples: a run sends the same ones through
 /// both.
 fn profiles(sense: &mut Checker, parts: [(&'static str, &ModelConfig); 2]) {
-    let measured = parts.map(|(_, part)| part.transformer()?.stack.residual_scale.measured_on());
+    let measured = parts.map(|(_, part)| {
+        part.transformer()?
+            .stack
+            .residual_scale
+            .measurement_examples()
+    });
     let ([Some(first), Some(second)], [(one, _), (other, _)]) = (measured, parts) else {
         return;
     };
@@ -52,25 +59,25 @@ fn profiles(sense: &mut Checker, parts: [(&'static str, &ModelConfig); 2]) {
 }
 
 /// Checks the current network.
-fn network(sense: &mut Checker, demand: &Demand, what: For) {
+fn network(sense: &mut Checker, demand: &Demand, what: Purpose) {
     let model = sense.model();
-    let positions = sense.told("model", |at| model.faults(demand, at));
+    let positions = sense.collect_faults("model", |at| model.faults(demand, at));
     if let Some(model) = model.transformer() {
         transformer(sense, &model, positions);
-        if what.begins() {
+        if what.is_new_run() {
             weights(sense, &model);
         }
         mup::check(sense, &model, demand);
         segments::check(sense, &model);
-        kept::check(sense, &model, demand, positions);
-        layers::without_attention(sense, &model, demand.whole_source);
+        activation_memory::check(sense, &model, demand, positions);
+        layers::without_attention(sense, &model, demand.bidirectional_source);
     }
 }
 
 /// Maximum length in tokens of the generated text, if the data determines it.
-fn written(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
+fn max_generated_length(experiment: &Experiment, context: Option<usize>) -> Option<usize> {
     let data = &experiment.data;
-    let said = data.set().longest_target();
+    let said = data.data_set().longest_target();
     let by_task = || experiment.task.facts().longest_written(context?);
     said.or_else(|| (!data.is_imported()).then(by_task).flatten())
 }
@@ -82,31 +89,31 @@ fn transformer(sense: &mut Checker, model: &Transformer, context: Option<usize>)
         layers::check(sense, model, &depth);
     }
     sharing::check(sense, model);
-    let width = sense.count("model.d_model", c.d_model, WIDEST);
-    sense.told("model.norm", |at| c.norm.faults(at));
+    let width = sense.count("model.d_model", c.d_model, MAX_WIDTH);
+    sense.collect_faults("model.norm", |at| c.norm.faults(at));
     placement(sense, model);
-    sense.told("model.residual_scale", |at| c.residual_scale.faults(at));
+    sense.collect_faults("model.residual_scale", |at| c.residual_scale.faults(at));
     skips(sense, model);
     dropouts(sense, model);
-    sense.told("model.init", |at| c.init().scheme.faults(at));
+    sense.collect_faults("model.init", |at| c.init_settings().scheme.faults(at));
     let width = width.then_some(c.d_model);
-    let heads = layers::all(sense, model, width, context);
-    let unplaced = sense.model().facts().unplaced();
+    let heads = layers::check_blocks(sense, model, width, context);
+    let unplaced = sense.model().facts().tokens_without_position();
     let known = KnownSizes {
         d_model: width,
         d_head: heads,
         context: context.map(|positions| positions.saturating_sub(unplaced)),
-        of_images: sense.model().item() == ItemOf::Image,
+        is_image: sense.model().throughput_unit() == ThroughputUnit::Image,
     };
-    sense.told("model.position", |at| c.position.facts().faults(&known, at));
+    sense.collect_faults("model.position", |at| c.position.facts().faults(&known, at));
     images::positions(sense, &c.position, c.d_model);
-    own_positions::check(sense, model);
+    group_positions::check(sense, model);
 }
 
 /// Reports initial weights that would be scaled with the depth twice.
 fn weights(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
-    if c.norm_placement.scales_weights() && c.init().scheme.scales_with_depth() {
+    if c.norm_placement.scales_weights() && c.init_settings().scheme.scales_with_depth() {
         sense.fault(
             &[
                 "model.init.depth_scaled",
@@ -218,7 +225,7 @@ fn first_norm(sense: &mut Checker, model: &Transformer) {
     }
     let shares = |depth: Depth| {
         let owners = c.share_layers.owners(depth.blocks());
-        (1..depth.blocks()).any(|layer| owners.mixing(layer) == 0)
+        (1..depth.blocks()).any(|layer| owners.mixer_owner(layer) == 0)
     };
     if !first && model.depths().any(shares) {
         let rule = "first_norm = false takes the norm of the first layer, which others share by share_layers; leave one out";

@@ -1,7 +1,7 @@
 //! Checks `[model.mup]`: the learning rates and initial weights that scale with the width, and layers whose scaling is unknown.
 
 use super::Checker;
-use crate::faults::WIDEST;
+use crate::faults::MAX_WIDTH;
 use crate::model::{Demand, Transformer};
 use crate::nn::attention::{big_bird, fixed, local, multi_head, sliding_window, strided};
 use crate::nn::feed_forward::{dense, gated};
@@ -25,19 +25,19 @@ const FEED_FORWARDS: [&str; 2] = [dense::KIND.kind, gated::KIND.kind];
 /// Checks a model that takes over the learning rates and initial weights of a narrower one.
 pub(super) fn check(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     let Some(mup) = model.stack.mup else { return };
-    sense.told(TABLE, |at| {
-        at.count("d_model", mup.d_model, WIDEST);
+    sense.collect_faults(TABLE, |at| {
+        at.count("d_model", mup.d_model, MAX_WIDTH);
         if let Some(d_head) = mup.d_head {
-            at.count("d_head", d_head, WIDEST);
+            at.count("d_head", d_head, MAX_WIDTH);
         }
         at.positive("output_multiplier", mup.output_multiplier);
     });
-    if sense.part.is_some() {
+    if sense.current_part.is_some() {
         let rule = "mup is for models of one network; leave it out";
         sense.fault(&[TABLE, "model.kind"], rule);
         return;
     }
-    if mup.multiplies() && !demand.used_for.scores_tokens() {
+    if mup.scales_logits() && !demand.used_for.scores_tokens() {
         let rule = format!(
             "output_multiplier = {:?} has no effect: it multiplies scores of a vocabulary, and the task asks for none; leave it out",
             mup.output_multiplier
@@ -46,7 +46,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     }
     training(sense, demand);
     layers(sense, model);
-    let scheme = model.stack.init().scheme;
+    let scheme = model.stack.init_settings().scheme;
     if !scheme.suits_width() {
         let rule = "mup scales deviations of the initial weights, and kind = \"t5\" has its own for every width; use \"gpt2\", \
                     \"truncated_normal\" or \"xavier\"";
@@ -66,8 +66,9 @@ fn training(sense: &mut Checker, demand: &Demand) {
     let by_width = experiment.schedule.depends_on_width();
     let lora = experiment.lora.is_some();
     let retrieves = experiment.model.retrieval().is_some();
-    let decayed =
-        optimizer.has_rate_bound_steps() && !optimizer.has_decoupled_decay() && optimizer.decays();
+    let decayed = optimizer.has_rate_bound_steps()
+        && !optimizer.has_decoupled_decay()
+        && optimizer.has_weight_decay();
     if !optimizer.has_rate_bound_steps() {
         let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
                     \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\", or leave [model.mup] out";
@@ -91,7 +92,7 @@ fn training(sense: &mut Checker, demand: &Demand) {
                     weight_decay = 0";
         sense.fault(&["optimizer.weight_decay", "optimizer.kind", TABLE], rule);
     }
-    if demand.generator.is_some() || demand.hidden_patches.is_some() || demand.local_views.is_some()
+    if demand.generator.is_some() || demand.masked_patches.is_some() || demand.local_views.is_some()
     {
         let rule = "mup does not reach the second network of this task; leave it out";
         sense.fault(&[TABLE, "task.kind"], rule);
@@ -107,7 +108,7 @@ fn layers(sense: &mut Checker, model: &Transformer) {
         }
         for (number, group) in depth.groups.iter().enumerate() {
             let table = format!("model.{}.{number}", depth.groups_key);
-            layer(sense, &table, &BlockConfig::of(group));
+            layer(sense, &table, &BlockConfig::from_group(group));
         }
     }
 }
@@ -120,14 +121,21 @@ fn layer(sense: &mut Checker, table: &str, block: &BlockConfig) {
     let feed_forward = other(block.feed_forward.map(|f| f.kind()), &FEED_FORWARDS);
     let mixer = block.mixer.map(|mixer| mixer.kind());
     for (key, kind, remedy) in [
-        ("attention.kind", attention, either(&ATTENTIONS)),
-        ("cross.kind", cross, either(&ATTENTIONS)),
+        ("attention.kind", attention, join_with_or(&ATTENTIONS)),
+        ("cross.kind", cross, join_with_or(&ATTENTIONS)),
         (
             "mixer.kind",
             mixer,
-            format!("attention of kind {} in its place", either(&ATTENTIONS)),
+            format!(
+                "attention of kind {} in its place",
+                join_with_or(&ATTENTIONS)
+            ),
         ),
-        ("feed_forward.kind", feed_forward, either(&FEED_FORWARDS)),
+        (
+            "feed_forward.kind",
+            feed_forward,
+            join_with_or(&FEED_FORWARDS),
+        ),
     ] {
         if let Some(kind) = kind {
             let rule = format!(
@@ -139,7 +147,7 @@ fn layer(sense: &mut Checker, table: &str, block: &BlockConfig) {
 }
 
 /// Joins names in quotation marks with "or".
-fn either(names: &[&str]) -> String {
+fn join_with_or(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();
     quoted.join(" or ")
 }

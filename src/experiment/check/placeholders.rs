@@ -1,7 +1,7 @@
 //! Checks the training keys of an imported model. A Hugging Face folder does not say how its model is to be trained: the run's
 //! `lr` and `steps` are placeholders, and an experiment that extends it has to set its own.
 
-use super::{Checker, For};
+use super::{Checker, Purpose};
 use crate::experiment::Origin;
 use crate::train::run_dir::{HF_CONFIG, RESOLVED};
 
@@ -9,10 +9,10 @@ const LR: &str = "optimizer.lr";
 const STEPS: &str = "train.steps";
 const EPOCHS: &str = "train.epochs";
 
-pub(super) fn check(sense: &mut Checker, what: For) {
+pub(super) fn check(sense: &mut Checker, what: Purpose) {
     let loaded = sense.loaded;
     let experiment = &loaded.experiment;
-    if !what.begins() || what == For::Rates || experiment.data.is_imported() {
+    if !what.is_new_run() || what == Purpose::LrSearch || experiment.data.is_imported() {
         return;
     }
     if is_placeholder(sense, LR) {

@@ -5,7 +5,7 @@ use super::Checker;
 /// Checks `[model.retrieval]` and `[data.retrieval]` against each other.
 pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
-    let (data, database) = (&experiment.data, experiment.data.set().retrieval());
+    let (data, database) = (&experiment.data, experiment.data.data_set().retrieval());
     let Some(model) = experiment.model.retrieval() else {
         if database.is_some() {
             let rule = "has no effect: the model reads no neighbours; give it [model.retrieval], or leave it out";
@@ -29,7 +29,7 @@ pub(super) fn check(sense: &mut Checker) {
                     leave it or [model.retrieval] out";
         sense.fault(&["train.carry_state", "model.retrieval.chunk"], rule);
     }
-    let stride = data.set().stride();
+    let stride = data.data_set().stride();
     if let Some(stride) =
         stride.filter(|stride| model.chunk > 0 && !stride.is_multiple_of(model.chunk))
     {

@@ -11,20 +11,20 @@ pub(super) fn check(sense: &mut Checker) {
         return;
     }
     for fault in experiment.schedule.faults(lr) {
-        sense.sentence("schedule", &fault);
+        sense.add_worded("schedule", &fault);
     }
-    room(sense, steps);
+    check_duration(sense, steps);
 }
 
 /// Reports a warmup and decay that do not fit into this number of steps, with the locations of the other keys involved and the
 /// settings that would fit.
-fn room(sense: &mut Checker, steps: u64) {
+fn check_duration(sense: &mut Checker, steps: u64) {
     let loaded = sense.loaded;
     let schedule = &loaded.experiment.schedule;
-    let Some(rule) = schedule.misfit(steps) else {
+    let Some(rule) = schedule.length_fault(steps) else {
         return;
     };
-    let length = match epochs::of_steps(loaded) {
+    let length = match epochs::source_epochs(loaded) {
         Some(_) => "train.epochs",
         None => "train.steps",
     };
@@ -37,7 +37,7 @@ fn room(sense: &mut Checker, steps: u64) {
             keys.push(key);
         }
     }
-    let at = sense.place(&keys);
+    let at = sense.origin_of(&keys);
     let other = keys.iter();
     let other = other.map(|key| (super::last(key), loaded.origin(key)));
     let places = other.filter_map(|(name, origin)| match origin {
@@ -52,7 +52,7 @@ fn room(sense: &mut Checker, steps: u64) {
         true => String::new(),
         false => format!(" ({})", places.join(", ")),
     };
-    let sets = schedule.fitting(steps).into_iter();
+    let sets = schedule.fitting_values(steps).into_iter();
     let sets = sets.map(|(key, value)| format!("--set schedule.{key}={value}"));
     let sets: Vec<String> = sets.collect();
     let rule = format!("{rule}{places}; make room with: {}", sets.join(" "));

@@ -29,7 +29,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
             format!("{table}.memory"),
             format!("{table}.memory_at_evaluation"),
         ];
-        one(sense, &keys, *causal);
+        check_attention(sense, &keys, *causal);
     }
     for (table, attention, causal) in &found {
         if attention.heads().same_length && !causal {
@@ -39,7 +39,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
         }
     }
     if let Some(reused) = sense.loaded.experiment.task.facts().reuse_len() {
-        of_rows(sense, reused, found.is_empty());
+        check_row_memory(sense, reused, found.is_empty());
     }
     let position = model.stack.position.facts();
     if found.is_empty() || !position.encodes_absolute_position() {
@@ -55,11 +55,11 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
 }
 
 /// Checks one such attention layer.
-fn one(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], causal: bool) {
+fn check_attention(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], causal: bool) {
     let experiment = &sense.loaded.experiment;
     let task = experiment.task.kind();
     let demand = experiment.task.facts().demand();
-    if !causal && demand.two_streams {
+    if !causal && demand.has_query_stream {
         if demand.segments {
             let rule = "memory has no effect beside pairs: segments that are drawn do not continue where those of the step before \
                         ended; leave one of them out";
@@ -70,7 +70,7 @@ fn one(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], causal: bool)
                     leave it out";
         sense.fault(&[memory, at_evaluation], rule);
         return;
-    } else if experiment.task.uses() != Use::NextTokens {
+    } else if experiment.task.network_use() != Use::NextTokens {
         let rule = format!(
             "memory has no effect: the examples of [task] kind = \"{task}\" are independent of each other; leave it out"
         );
@@ -85,7 +85,7 @@ fn one(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], causal: bool)
 }
 
 /// Checks how much of a row is kept in memory.
-fn of_rows(sense: &mut Checker, reused: usize, nothing_remembers: bool) {
+fn check_row_memory(sense: &mut Checker, reused: usize, nothing_remembers: bool) {
     let context = sense.loaded.experiment.data.context();
     if nothing_remembers {
         let rule = "reuse_len has no effect without a memory; set memory of [model.attention], or leave it out";

@@ -12,8 +12,10 @@ const KIND: &str = "model.share_layers.kind";
 /// Checks layers that share parameters.
 pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     let share = model.stack.share_layers;
-    let Some(by) = share.by() else { return };
-    let sound = sense.told(TABLE, |at| share.faults(MOST_LAYERS, at));
+    let Some(by) = share.groups_and_cycle() else {
+        return;
+    };
+    let sound = sense.collect_faults(TABLE, |at| share.faults(MOST_LAYERS, at));
     let counts = || model.depths().map(|depth| depth.blocks());
     if !sound || counts().any(|blocks| !(1..=MOST_LAYERS).contains(&blocks)) {
         return;
@@ -22,7 +24,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     for depth in model.depths() {
         let blocks = depth.blocks();
         if blocks.is_multiple_of(own) {
-            alike(sense, model, &depth);
+            require_same_config(sense, model, &depth);
             continue;
         }
         let rule = format!(
@@ -35,7 +37,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     // ALBERT's config files set a longer cycle for the layers of an encoder (`inner_group_num`), whether or not it has an
     // effect.
     let names =
-        by.cycle > 1 && share.is_of_whole_blocks() && sense.model().masked_lm_encoder().is_some();
+        by.cycle > 1 && share.shares_whole_blocks() && sense.model().masked_lm_encoder().is_some();
     if !names && counts().all(|blocks| blocks <= own) {
         let most = counts().max().unwrap_or(0);
         let remedy = match (by.groups, by.cycle) {
@@ -56,20 +58,20 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     let feeds = model
         .distinct_blocks()
         .any(|block| block.feed_forward.is_some());
-    if share.is_of_feeding_alone() && !feeds {
+    if share.shares_only_feed_forward() && !feeds {
         let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
         sense.fault(&[KIND], rule);
     }
 }
 
 /// Reports two layers that would share parameters although their configurations differ.
-fn alike(sense: &mut Checker, model: &Transformer, depth: &Depth) {
+fn require_same_config(sense: &mut Checker, model: &Transformer, depth: &Depth) {
     let (stack, blocks) = (model.stack, depth.blocks());
     let owners = stack.share_layers.owners(blocks);
     let differs = |layer: usize| {
         let pairs = [
-            (owners.mixing(layer), true, false),
-            (owners.feeding(layer), false, true),
+            (owners.mixer_owner(layer), true, false),
+            (owners.feed_forward_owner(layer), false, true),
         ];
         let mut pairs = pairs.into_iter();
         pairs.find_map(|(owner, mixing, feeding)| {
@@ -91,7 +93,7 @@ fn alike(sense: &mut Checker, model: &Transformer, depth: &Depth) {
         owner + 1,
         layer + 1,
         depth.groups_key,
-        depth.grouped(),
+        depth.grouped_blocks(),
     );
     let groups = format!("model.{}", depth.groups_key);
     sense.fault(&[KIND, "model.share_layers.cycle", &groups], rule);

@@ -18,11 +18,11 @@ const LONGEST_NAME: usize = 100;
 pub(super) fn check(sense: &mut Checker) {
     let experiment = &sense.loaded.experiment;
     name(sense, &experiment.name);
-    sense.told("task", |at| experiment.task.facts().faults(at));
+    sense.collect_faults("task", |at| experiment.task.facts().faults(at));
     init::check(sense);
-    let uses = experiment.task.uses();
+    let uses = experiment.task.network_use();
     if uses == Use::SpeechCharacters {
-        spelled(sense, &experiment.decode);
+        check_ctc_decode(sense, &experiment.decode);
     } else if let Use::ImageToText | Use::SpeechToText = uses {
         let what = match uses == Use::SpeechToText {
             true => "a recording has no tokens that its text",
@@ -30,9 +30,9 @@ pub(super) fn check(sense: &mut Checker) {
         };
         let decode = &experiment.decode;
         for fault in decode.faults().into_iter().chain(decode.sampling.faults()) {
-            sense.sentence("decode", &fault);
+            sense.add_worded("decode", &fault);
         }
-        unsearched(sense, "about an input that is no text", decode);
+        refuse_search(sense, "about an input that is no text", decode);
         if uses == Use::SpeechToText && !decode.sampling.is_default() {
             let rule = "sampling has no effect: a text of a recording is searched for, as [decode.search] says; leave it out";
             sense.fault(&["decode.sampling"], rule);
@@ -45,40 +45,40 @@ pub(super) fn check(sense: &mut Checker) {
         }
     } else if uses == Use::TextToText {
         for fault in experiment.decode.faults() {
-            sense.sentence("decode", &fault);
+            sense.add_worded("decode", &fault);
         }
-        compared(sense, &experiment.decode);
+        refuse_text_metrics(sense, &experiment.decode);
         if !experiment.decode.sampling.is_default() {
             sense.fault(
                 &["decode.sampling"],
                 "sampling has no effect: a text for a text is searched for, as [decode.search] says; leave it out",
             );
         }
-        unsearched(sense, "for a text", &experiment.decode);
-    } else if experiment.task.uses() == Use::NextTokens {
-        continued(sense, &experiment.decode);
+        refuse_search(sense, "for a text", &experiment.decode);
+    } else if experiment.task.network_use() == Use::NextTokens {
+        check_continuation_decode(sense, &experiment.decode);
     } else if experiment.decode != DecodeConfig::default() {
         let rule = format!(
             "decode has no effect: [task] kind = \"{}\" writes no texts for texts; leave it out",
             experiment.task.kind()
         );
-        sense.sentence("decode", &rule);
+        sense.add_worded("decode", &rule);
     }
     for fault in experiment.optimizer.faults() {
-        sense.sentence("optimizer", &fault);
+        sense.add_worded("optimizer", &fault);
     }
     train(sense, &experiment.train, &experiment.data);
 }
 
 /// Checks `[decode]` for CTC, which takes the best character of each frame without a search.
-fn spelled(sense: &mut Checker, decode: &DecodeConfig) {
+fn check_ctc_decode(sense: &mut Checker, decode: &DecodeConfig) {
     let usual = DecodeConfig::default();
     let rest = DecodeConfig {
         search: usual.search.clone(),
         ..decode.clone()
     };
     for fault in rest.faults() {
-        sense.sentence("decode", &fault);
+        sense.add_worded("decode", &fault);
     }
     for (key, given) in [
         ("search", decode.search != usual.search),
@@ -95,9 +95,9 @@ fn spelled(sense: &mut Checker, decode: &DecodeConfig) {
 }
 
 /// Checks `[decode]` for text continuation, in which keys of text-to-text generation have no effect.
-fn continued(sense: &mut Checker, decode: &DecodeConfig) {
+fn check_continuation_decode(sense: &mut Checker, decode: &DecodeConfig) {
     for fault in decode.continuation_faults() {
-        sense.sentence("decode", &fault);
+        sense.add_worded("decode", &fault);
     }
     let others = DecodeConfig {
         sampling: Default::default(),
@@ -110,12 +110,12 @@ fn continued(sense: &mut Checker, decode: &DecodeConfig) {
             "no key has an effect but those of its tables sampling and beam_search: [task] kind = \"{kind}\" writes no texts for \
              texts; leave the other keys out"
         );
-        sense.sentence("decode", &rule);
+        sense.add_worded("decode", &rule);
     }
 }
 
 /// Reports a beam search for continuations if no text is continued.
-fn unsearched(sense: &mut Checker, of: &str, decode: &DecodeConfig) {
+fn refuse_search(sense: &mut Checker, of: &str, decode: &DecodeConfig) {
     if decode.beam_search.is_some() {
         let rule = format!(
             "beam_search has no effect: it is for texts that are continued, and a text {of} is searched for as [decode.search] says; \
@@ -126,7 +126,7 @@ fn unsearched(sense: &mut Checker, of: &str, decode: &DecodeConfig) {
 }
 
 /// Reports keys about generated texts if evaluations generate none.
-fn compared(sense: &mut Checker, decode: &DecodeConfig) {
+fn refuse_text_metrics(sense: &mut Checker, decode: &DecodeConfig) {
     let task = &sense.loaded.experiment.task;
     if task.compares_texts() {
         return;
@@ -187,7 +187,7 @@ fn train(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
     if let Some(tokens) = c.batch_tokens {
         sense.count("train.batch_tokens", tokens, MOST_ITEMS);
         sense.count("train.micro_batch_size", micro, MOST_ITEMS);
-        if !data.set().has_lengths() {
+        if !data.data_set().has_lengths() {
             sense.fault(
                 &["train.batch_tokens", "data.kind"],
                 "batch_tokens has no effect where all examples are of one length; set batch_size",
@@ -202,21 +202,23 @@ fn train(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
             ),
         );
     }
-    carried(sense, c, data);
+    check_carried_state(sense, c, data);
     sense.count(
         "train.eval_batch_size",
         c.eval_batch_size.unwrap_or(1),
         MOST_ITEMS,
     );
     sense.count("train.keep_last", c.keep_last, MOST_ITEMS);
-    sense.some("train.eval_every", c.eval_every);
-    sense.some("train.checkpoint_every", c.checkpoint_every);
-    sense.some("train.eval_batches", c.eval_batches.map(|n| n as u64));
-    if c.eval_batches.is_some() && sense.loaded.experiment.task.reads() == ExampleForm::Questions {
+    sense.require_positive("train.eval_every", c.eval_every);
+    sense.require_positive("train.checkpoint_every", c.checkpoint_every);
+    sense.require_positive("train.eval_batches", c.eval_batches.map(|n| n as u64));
+    if c.eval_batches.is_some()
+        && sense.loaded.experiment.task.example_form() == ExampleForm::Questions
+    {
         let rule = "eval_batches counts windows of contexts, and a question is answered from all of its windows; leave it out";
         sense.fault(&["train.eval_batches", "task.kind"], rule);
     }
-    sense.some("train.patience", c.patience);
+    sense.require_positive("train.patience", c.patience);
     if c.log_every == 0 {
         sense.fault(&["train.log_every"], "log_every = 0 must be 1 or more");
     }
@@ -248,15 +250,15 @@ fn train(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
 }
 
 /// Checks carried state, which needs rows that continue from step to step.
-fn carried(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
+fn check_carried_state(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
     if !c.carry_state {
         return;
     }
     // Masked text is laid out contiguously whatever its keys say, except for randomly drawn segment pairs.
     let side_by_side = match sense.loaded.experiment.task.view() {
-        View::Masked(view) => view.pairs == Pairs::None && data.set().can_be_masked(),
+        View::Masked(view) => view.pairs == Pairs::None && data.data_set().can_be_masked(),
         View::Plain | View::EncodedSeparately | View::Ctc | View::Corrupted(_) => {
-            data.set().is_contiguous()
+            data.data_set().is_contiguous()
         }
     };
     if !side_by_side {
@@ -266,7 +268,7 @@ fn carried(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
              = \"contiguous\" or \"documents\"",
         );
     }
-    if data.set().overlaps() {
+    if data.data_set().overlaps() {
         sense.fault(
             &["data.eval_stride", "train.carry_state"],
             "eval_stride needs windows that are read on their own, and carry_state = true carries the state through a \
@@ -283,13 +285,13 @@ fn carried(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
 
 /// Reports keys about evaluations that never happen, and checks `sample`.
 fn evaluations(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
-    if !data.set().has(Split::Valid) && c.eval_every.is_some() {
+    if !data.data_set().has(Split::Valid) && c.eval_every.is_some() {
         sense.fault(
             &["train.eval_every"],
             "eval_every has no effect: [data] has no validation split; leave it out",
         );
     }
-    let measured = data.set().has(Split::Valid) || data.set().has(Split::Test);
+    let measured = data.data_set().has(Split::Valid) || data.data_set().has(Split::Test);
     if c.eval_batch_size.is_some() && !measured {
         sense.fault(
             &["train.eval_batch_size"],
@@ -310,7 +312,7 @@ fn evaluations(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
         }
     }
     let Some(sample) = &c.sample else { return };
-    if sense.loaded.experiment.task.uses() != Use::NextTokens {
+    if sense.loaded.experiment.task.network_use() != Use::NextTokens {
         let rule = format!(
             "sample has no effect: only [task] kind = \"{}\" continues texts; leave it out",
             crate::task::causal_lm::KIND.kind
@@ -318,12 +320,12 @@ fn evaluations(sense: &mut Checker, c: &TrainConfig, data: &DataConfig) {
         sense.fault(&["train.sample"], rule);
         return;
     }
-    if !data.set().is_text() {
+    if !data.data_set().is_text() {
         sense.fault(
             &["train.sample"],
             "sample has no effect: random tokens stand for no text; leave it out",
         );
-    } else if !data.set().has(Split::Valid) {
+    } else if !data.data_set().has(Split::Valid) {
         sense.fault(
             &["train.sample"],
             "sample has no effect: [data] has no validation split to evaluate on; leave it out",

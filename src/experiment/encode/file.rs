@@ -3,7 +3,7 @@
 
 use super::Vectors;
 use crate::error::{Error, Result, suggestion};
-use crate::files::Partial;
+use crate::files::PartialFile;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
 use serde_json::{Value, json};
@@ -53,7 +53,7 @@ impl Format {
 #[derive(Debug)]
 pub struct VectorsFile {
     path: PathBuf,
-    file: io::BufWriter<Partial>,
+    file: io::BufWriter<PartialFile>,
     format: Format,
     /// Number of vectors of each input, if there is one per position. Shorter inputs are padded with zeros to the longest.
     lengths: Option<Vec<usize>>,
@@ -79,10 +79,10 @@ impl VectorsFile {
                 path.display()
             )));
         }
-        let file = Partial::beside(&target).map_err(Error::io("write", path));
+        let file = PartialFile::beside(&target).map_err(Error::io("write", path));
         Ok(Self {
             path: path.to_path_buf(),
-            file: io::BufWriter::new(file.map_err(Error::before_running)?),
+            file: io::BufWriter::new(file.map_err(Error::into_usage_error)?),
             format,
             lengths,
             inputs,
@@ -206,12 +206,12 @@ impl VectorsFile {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn place(self) -> Result<()> {
+    pub fn finish(self) -> Result<()> {
         let file = self
             .file
             .into_inner()
             .map_err(io::IntoInnerError::into_error);
-        file.and_then(Partial::place)
+        file.and_then(PartialFile::persist)
             .map_err(Error::io("write", &self.path))
     }
 }

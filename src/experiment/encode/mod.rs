@@ -2,16 +2,16 @@
 
 mod file;
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
-use crate::nn::record::{Keep, Recorded};
+use crate::nn::record::{RecordSelection, RecordedValues};
 use crate::task::infer::{
-    IMAGE_EMBEDS, Inferred, InputArrays, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays,
+    IMAGE_EMBEDS, InferenceOutputs, InputArrays, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays,
 };
 use crate::task::whole_text::Pooling;
-use crate::task::{Infers, Networks};
+use crate::task::{InferenceTask, Networks};
 use burn::tensor::TensorData;
 use std::mem::discriminant;
 use std::ops::Range;
@@ -60,12 +60,12 @@ pub struct Vectors {
 
 /// Returns the default pooling of a run: the embedding that it was trained to produce, the class token for images, otherwise
 /// the mean.
-pub fn default_pooling(opened: &Opened, layer: Option<usize>) -> Pool {
+pub fn default_pooling(opened: &OpenedRun, layer: Option<usize>) -> Pool {
     if opened.model.networks().image_text.is_some() {
         return Pool::Trained;
     }
     if let Some(embedder) = opened.model.networks().embedder {
-        return match (layer, embedder.stands()) {
+        return match (layer, embedder.pooling()) {
             (None, _) => Pool::Trained,
             (Some(_), Pooling::First) => Pool::Class,
             (Some(_), Pooling::Mean) => Pool::Mean,
@@ -80,21 +80,21 @@ pub fn default_pooling(opened: &Opened, layer: Option<usize>) -> Pool {
 }
 
 /// Whether the embeddings of a run have length 1 by default.
-pub fn normalizes(opened: &Opened) -> bool {
+pub fn normalizes(opened: &OpenedRun) -> bool {
     let networks = opened.model.networks();
     let embedder = networks.embedder;
     networks.image_text.is_some() || embedder.is_some_and(|embedder| embedder.normalizes())
 }
 
 /// Number of tokens before the patches of an image.
-fn first(opened: &Opened) -> usize {
+fn tokens_before_patches(opened: &OpenedRun) -> usize {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.map_or(0, |(_, first)| first)
 }
 
 /// Whether the first of these is a class token.
-fn has_class_token(opened: &Opened) -> bool {
+fn has_class_token(opened: &OpenedRun) -> bool {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.is_some_and(|(grid, _)| grid.class_token)
@@ -104,7 +104,7 @@ fn has_class_token(opened: &Opened) -> bool {
 ///
 /// # Errors
 /// If there is no class token; if an image has no last token; if a run that compares images with texts has no states to give.
-pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> {
+pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<()> {
     let images = opened.shape.image.is_some();
     let networks = opened.model.networks();
     if networks.image_text.is_some() && (pool != Pool::Trained || layer.is_some()) {
@@ -114,7 +114,11 @@ pub fn require(opened: &Opened, pool: Pool, layer: Option<usize>) -> Result<()> 
     }
     require_texts(&networks)?;
     let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
-    let edges = opened.tokenizers.text.as_ref().and_then(|t| t.edges());
+    let edges = opened
+        .tokenizers
+        .text
+        .as_ref()
+        .and_then(|t| t.special_token_layout());
     let begun = edges.is_some_and(|edges| !edges.before().is_empty());
     match pool {
         Pool::Class if images && !has_class_token(opened) => Err(Error::usage(
@@ -148,7 +152,7 @@ fn require_texts(networks: &Networks) -> Result<()> {
 
 /// Returns the number of positions of an input: for a pair those of its source, for an image its patches and the tokens before
 /// them, or the positions of the feature map.
-pub fn positions(opened: &Opened, item: &Item) -> usize {
+pub fn positions(opened: &OpenedRun, item: &Item) -> usize {
     let model = &opened.experiment.model;
     match item {
         Item::Text(text) => text.inputs.len(),
@@ -169,7 +173,7 @@ pub fn positions(opened: &Opened, item: &Item) -> usize {
 /// # Errors
 /// If the run has no such layer; the errors of `each`.
 pub fn encode(
-    opened: &Opened,
+    opened: &OpenedRun,
     items: &[Item],
     request: &Request,
     each: &mut dyn FnMut(usize, Vectors) -> Result<()>,
@@ -188,7 +192,7 @@ pub fn encode(
     let mut number = 0;
     for batch in items.chunk_by(alike).flat_map(|some| some.chunks(size)) {
         let states = match request.pool {
-            Pool::Trained => States::trained(network, batch),
+            Pool::Trained => States::trained_embeddings(network, batch),
             _ => States::of(network, batch, request.layer)?,
         };
         for (row, item) in batch.iter().enumerate() {
@@ -199,7 +203,7 @@ pub fn encode(
                     0..positions(opened, item)
                 }
             };
-            let vectors = states.pooled(row, places, first(opened), request);
+            let vectors = states.pooled(row, places, tokens_before_patches(opened), request);
             each(number + row, vectors)?;
         }
         number += batch.len();
@@ -216,9 +220,9 @@ struct States {
 
 impl States {
     /// The embeddings that a run was trained to produce, one for each input.
-    fn trained(network: &dyn Infers, batch: &[Item]) -> Self {
+    fn trained_embeddings(network: &dyn InferenceTask, batch: &[Item]) -> Self {
         let inferred = network.infer(&InputArrays::of(batch), &Pass::evaluation());
-        let found = arrays(inferred, Recorded::default(), false);
+        let found = arrays(inferred, RecordedValues::default(), false);
         let trained = [SENTENCE_EMBEDDING, IMAGE_EMBEDS, TEXT_EMBEDS];
         let own = found
             .iter()
@@ -234,14 +238,18 @@ impl States {
         }
     }
 
-    fn of(network: &dyn Infers, batch: &[Item], layer: Option<usize>) -> Result<Self> {
-        let pass = Pass::evaluation().recorded(Keep {
+    fn of(network: &dyn InferenceTask, batch: &[Item], layer: Option<usize>) -> Result<Self> {
+        let pass = Pass::evaluation().with_record(RecordSelection {
             hidden_states: layer.is_some(),
-            ..Keep::default()
+            ..RecordSelection::default()
         });
-        network.read(&InputArrays::of(batch), &pass);
+        network.run_for_records(&InputArrays::of(batch), &pass);
         let recorded = pass.take_recorded();
-        let found = arrays(Inferred::default(), recorded, network.ends_normed());
+        let found = arrays(
+            InferenceOutputs::default(),
+            recorded,
+            network.last_hidden_is_normed(),
+        );
         let name = match layer {
             None => "last_hidden_state".to_string(),
             Some(layer) => format!("hidden_states.{layer}"),
@@ -260,11 +268,11 @@ impl States {
                 _ => "the network of the run has no hidden states to encode with".into(),
             }));
         };
-        Ok(Self::in_rows(data))
+        Ok(Self::from_tensor(data))
     }
 
     /// Arranges states as rows of positions; flattens feature maps `[rows, width, map_height, map_width]` into positions.
-    fn in_rows(data: &TensorData) -> Self {
+    fn from_tensor(data: &TensorData) -> Self {
         let values: Vec<f32> = data.iter().collect();
         match data.shape()[..] {
             [rows, width, high, wide] => {

@@ -1,7 +1,7 @@
 //! Writes the chat template of a run to a folder, and the token that ends its answers.
 
 use crate::error::Result;
-use crate::experiment::open::Opened;
+use crate::experiment::open::OpenedRun;
 use crate::generate::SamplingConfig;
 use crate::tokenizer::chat::Ending;
 use crate::tokenizer::{ChatTemplate, hf};
@@ -21,9 +21,9 @@ pub(super) fn write(dir: &Path, template: &ChatTemplate) -> Result<()> {
 
 /// The sampling settings for the folder. If the run writes conversations, generation also stops at the token that ends an
 /// answer.
-pub(super) fn ended(
+pub(super) fn with_answer_end(
     sampling: &SamplingConfig,
-    opened: &Opened,
+    opened: &OpenedRun,
     notes: &mut Vec<String>,
 ) -> SamplingConfig {
     let mut sampling = sampling.clone();
@@ -31,7 +31,7 @@ pub(super) fn ended(
     if let (Some(template), Some(tokenizer)) = (&all.chat, &all.text) {
         let end = match template.ending(tokenizer) {
             Ok(Ending::Token(end)) => Some(end),
-            Ok(Ending::Text(_) | Ending::Nothing) => None,
+            Ok(Ending::Text(_) | Ending::NoEnd) => None,
             Err(why) => {
                 notes.push(format!(
                     "the folder does not say what ends an answer: {why}"

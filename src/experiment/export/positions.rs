@@ -1,9 +1,9 @@
 //! The first used row of the position table of RoBERTa and related models in a folder: the row after the padding id of the
 //! run's vocabulary.
 
-use super::{described, special};
+use super::{hf_shape, special_tokens};
 use crate::error::Error;
-use crate::experiment::open::Opened;
+use crate::experiment::open::OpenedRun;
 use crate::interop::Parameters;
 use crate::interop::families::HfShape;
 use crate::interop::first_position::{BY_PADDING, TABLE, first_position, move_first_position};
@@ -13,19 +13,19 @@ use std::collections::BTreeMap;
 
 /// Row of the first position, in the run's table and in the folder's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct FirstRow {
+pub(super) struct PositionOffset {
     from: usize,
     to: usize,
 }
 
-impl FirstRow {
+impl PositionOffset {
     /// Returns the rows for a run that is exported as the family `wanted`; `None` if both are the same. An `imported` run keeps
     /// those of its folder. Without a padding token, the first position is in row 0, as in BERT.
-    pub(super) fn of(opened: &Opened, wanted: Option<&str>, imported: bool) -> Option<Self> {
+    pub(super) fn of(opened: &OpenedRun, wanted: Option<&str>, imported: bool) -> Option<Self> {
         if imported {
             return None;
         }
-        let from = first_position(&described(&opened.experiment, &opened.shape))?;
+        let from = first_position(&hf_shape(&opened.experiment, &opened.shape))?;
         let by_padding = wanted.is_none_or(|wanted| BY_PADDING.contains(&wanted));
         let to = match padding(opened).filter(|_| by_padding) {
             Some(id) => id as usize + 1,
@@ -35,7 +35,7 @@ impl FirstRow {
     }
 
     /// Sets the first position of the model description to the folder's.
-    pub(super) fn put_into(self, shape: &mut HfShape) {
+    pub(super) fn apply_to(self, shape: &mut HfShape) {
         move_first_position(shape, self.to);
     }
 
@@ -76,8 +76,8 @@ impl FirstRow {
 }
 
 /// The padding token, as the folder's tokenizer names it.
-fn padding(opened: &Opened) -> Option<u32> {
+fn padding(opened: &OpenedRun) -> Option<u32> {
     let tokenizer = opened.tokenizers.text.as_ref();
-    let marked = special::marks(opened).pad;
+    let marked = special_tokens::text_marks(opened).pad;
     marked.or_else(|| tokenizer.and_then(Tokenizer::pad))
 }

@@ -1,6 +1,6 @@
 //! Writes the `generation_config.json` of a folder.
 
-use super::super::open::Opened;
+use super::super::open::OpenedRun;
 use crate::error::Result;
 use crate::generate::beam::BeamConfig;
 use crate::interop::generation::{self, GenerationSettings, TextKind};
@@ -13,18 +13,18 @@ use std::path::Path;
 pub(super) fn write(
     dir: &Path,
     run: &Path,
-    opened: &Opened,
+    opened: &OpenedRun,
     notes: &mut Vec<String>,
 ) -> Result<()> {
     let decode = &opened.experiment.decode;
-    let sampling = super::chat::ended(&decode.sampling, opened, notes);
+    let sampling = super::chat::with_answer_end(&decode.sampling, opened, notes);
     let search = BeamConfig {
         // A recording has no token count that a length could be relative to.
         max_len_a: 0.0,
         ..decode.search.clone()
     };
-    let begun = super::special::opening(opened);
-    let (of, writes) = match opened.experiment.task.uses() {
+    let begun = super::special_tokens::transcript_prefix(opened);
+    let (of, writes) = match opened.experiment.task.network_use() {
         Use::TextToText => (TextKind::Pairs, GenerationSettings::Pairs(&decode.search)),
         Use::SpeechToText => (
             TextKind::Transcripts,
@@ -53,13 +53,18 @@ pub(super) fn write(
     let mut kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     if let Some(kept) = &mut kept {
         // The import leaves these out as well.
-        kept.leave_out_beyond(opened.shape.vocab_size);
+        kept.drop_suppressed_beyond(opened.shape.vocab_size);
     }
-    let writer = opened.tokenizers.of_targets();
+    let writer = opened.tokenizers.target_tokenizer();
     if kept.is_none() && writer.is_none() {
         return Ok(());
     }
-    let without = generation::write(dir, writes, super::special::marks(opened), kept.as_ref())?;
+    let without = generation::write(
+        dir,
+        writes,
+        super::special_tokens::text_marks(opened),
+        kept.as_ref(),
+    )?;
     notes.extend(
         without
             .into_iter()

@@ -3,7 +3,7 @@
 use crate::experiment::schema::sections;
 
 /// A key as users write it, the table that has it, and its name there.
-const PLACES: &[(&str, &str, &str)] = &[
+const ALIASES: &[(&str, &str, &str)] = &[
     ("name", "", "name"),
     ("seed", "", "seed"),
     ("lr", "optimizer", "lr"),
@@ -99,7 +99,7 @@ const PLACES: &[(&str, &str, &str)] = &[
 ];
 
 /// Keys of other frameworks for which one table has a name of its own, different from the one in [`PLACES`].
-const OWN: &[(&str, &str, &str)] = &[
+const TABLE_ALIASES: &[(&str, &str, &str)] = &[
     ("lr", "optimizer.groups", "lr_scale"),
     ("learning_rate", "optimizer.groups", "lr_scale"),
     ("max_tokens", "train", "batch_tokens"),
@@ -110,13 +110,13 @@ const OWN: &[(&str, &str, &str)] = &[
 ];
 
 /// The name that a key has in this table; items of lists count as their table.
-pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
+pub(super) fn table_alias(table: &[String], key: &str) -> Option<&'static str> {
     let named = table.iter().filter(|name| name.parse::<usize>().is_err());
     let (table, lower) = (
         named.cloned().collect::<Vec<_>>().join("."),
         key.to_lowercase(),
     );
-    let mut found = OWN
+    let mut found = TABLE_ALIASES
         .iter()
         .filter(|(word, of, _)| *word == lower && *of == table);
     found.next().map(|(.., ours)| *ours)
@@ -124,8 +124,8 @@ pub(super) fn own(table: &[String], key: &str) -> Option<&'static str> {
 
 /// The dotted path of the only subtable that has a key of this name. None if the key belongs to a table with kinds, or if
 /// [`PLACES`] has it and the table is not `[decode]`.
-pub(super) fn inside(table: &[String], key: &str, allowed: &[&str]) -> Option<&'static str> {
-    if place(key).is_some() && table != ["decode"] {
+pub(super) fn subtable_key(table: &[String], key: &str, allowed: &[&str]) -> Option<&'static str> {
+    if table_and_key(key).is_some() && table != ["decode"] {
         return None;
     }
     let before = format!("{}.", table.join("."));
@@ -142,22 +142,22 @@ pub(super) fn inside(table: &[String], key: &str, allowed: &[&str]) -> Option<&'
 }
 
 /// The table that has a key, with its name there; `None` for an unknown key.
-pub(super) fn place(key: &str) -> Option<(&'static str, &'static str)> {
+pub(super) fn table_and_key(key: &str) -> Option<(&'static str, &'static str)> {
     let lower = key.to_lowercase();
-    let found = PLACES.iter().find(|(word, ..)| *word == lower);
+    let found = ALIASES.iter().find(|(word, ..)| *word == lower);
     found.map(|(_, table, ours)| (*table, *ours))
 }
 
 /// Returns the dotted key that a name from another program stands for: `learning_rate` is `optimizer.lr`.
 pub fn key_of(word: &str) -> Option<String> {
-    place(word).map(|(table, ours)| match table {
+    table_and_key(word).map(|(table, ours)| match table {
         "" => ours.to_string(),
         _ => format!("{table}.{ours}"),
     })
 }
 
 /// Advice for a tokenizer kind that another program has, if a tokenizer kind is expected here.
-pub(super) fn tokenizer(word: &str, kinds: &[&str]) -> Option<&'static str> {
+pub(super) fn tokenizer_advice(word: &str, kinds: &[&str]) -> Option<&'static str> {
     if !kinds.contains(&"pretrained") {
         return None;
     }
@@ -190,17 +190,17 @@ pub(super) fn not_a_list(path: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{OWN, PLACES};
+    use super::{ALIASES, TABLE_ALIASES};
     use crate::experiment::schema::sections;
 
     #[test]
     fn every_place_is_a_key_of_experiments() {
         let sections = sections();
         // The path of a list of tables, such as groups, has another form.
-        let own = OWN
+        let own = TABLE_ALIASES
             .iter()
             .filter(|(_, table, _)| *table != "optimizer.groups");
-        for (word, table, ours) in PLACES.iter().chain(own) {
+        for (word, table, ours) in ALIASES.iter().chain(own) {
             let mut tables = sections.iter().filter(|section| section.path == *table);
             let known = tables.any(|section| {
                 let named = *ours == "kind" && section.kind.is_some();

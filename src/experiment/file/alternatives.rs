@@ -4,7 +4,7 @@
 use super::tree::{Node, Table};
 
 /// Tables with the alternative forms of a setting, each form with its keys.
-const SAME: &[(&str, &[&[&str]])] = &[
+const ALTERNATIVES: &[(&str, &[&[&str]])] = &[
     (
         "data",
         &[
@@ -28,8 +28,8 @@ const SAME: &[(&str, &[&[&str]])] = &[
 ];
 
 /// Removes from `below` the settings that `layer`, which is merged over it, states in another form.
-pub(super) fn make_room(below: &mut Table, layer: &Table) {
-    for (table, ways) in SAME {
+pub(super) fn remove_alternatives(below: &mut Table, layer: &Table) {
+    for (table, ways) in ALTERNATIVES {
         let over = layer.get(table).and_then(Node::table);
         let under = below.get_mut(table).and_then(Node::table_mut);
         let (Some(over), Some(under)) = (over, under) else {

@@ -8,7 +8,10 @@ use std::collections::BTreeMap;
 
 /// Turns off the attention entropy in the diagnostics of a model whose attention forms no weights, unless a file or a `--set`
 /// asks for it, which [`crate::experiment::check`] then refuses.
-pub(super) fn measured(experiment: &mut Experiment, origins: &BTreeMap<String, Origin>) {
+pub(super) fn disable_unmeasurable(
+    experiment: &mut Experiment,
+    origins: &BTreeMap<String, Origin>,
+) {
     let written = origins.contains_key("diagnostics.attention_entropy");
     if let Some(measured) = &mut experiment.diagnostics
         && !written
@@ -16,12 +19,12 @@ pub(super) fn measured(experiment: &mut Experiment, origins: &BTreeMap<String, O
         let model = &experiment.model;
         let mut networks = model.networks().into_iter();
         let attends = networks.any(|network| network.transformer().is_some());
-        measured.attention_entropy &= attends && model.forms_weights();
+        measured.attention_entropy &= attends && model.has_attention_weights();
     }
 }
 
 /// Gives a table without a kind the kind that the table has by default; returns whether there is one.
-pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
+pub(super) fn fill_default_kind(root: &mut Node, at: &[String]) -> bool {
     let mut without = root.clone();
     if !remove(&mut without, at) {
         return false;
@@ -46,11 +49,11 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
     let written = usual
         .flatten()
         .and_then(|table| table.get("kind")?.as_str());
-    let kind = written.or_else(|| without_effect(&without, at, &experiment));
+    let kind = written.or_else(|| neutral_kind(&without, at, &experiment));
     let table = root.at_mut(at).and_then(Node::table_mut);
     match (kind, table) {
         (Some(kind), Some(table)) => {
-            table.insert("kind", named(kind));
+            table.insert("kind", kind_node(kind));
             true
         }
         _ => false,
@@ -58,14 +61,14 @@ pub(super) fn take_kind(root: &mut Node, at: &[String]) -> bool {
 }
 
 /// The kind that changes nothing if it is the only key: that of a default that is not written out, such as `[decode]`.
-fn without_effect(without: &Node, at: &[String], experiment: &Experiment) -> Option<&'static str> {
+fn neutral_kind(without: &Node, at: &[String], experiment: &Experiment) -> Option<&'static str> {
     let (last, parents) = at.split_last()?;
     let same = |kind: &str| {
         let mut tree = without.clone();
         let Some(parent) = tree.at_mut(parents).and_then(Node::table_mut) else {
             return false;
         };
-        parent.insert(last, named(kind));
+        parent.insert(last, kind_node(kind));
         read::<Experiment>(&mut tree).is_ok_and(|other| other == *experiment)
     };
     let all = kinds::<Experiment>(without, at);
@@ -73,7 +76,7 @@ fn without_effect(without: &Node, at: &[String], experiment: &Experiment) -> Opt
 }
 
 /// A kind as a string that does not come from any file.
-fn named(kind: &str) -> Node {
+fn kind_node(kind: &str) -> Node {
     Node {
         value: Value::String(kind.into()),
         origin: Origin::Default,

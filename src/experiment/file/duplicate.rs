@@ -8,7 +8,7 @@ use toml::de::DeTable;
 const QUOTES: [char; 2] = ['"', '\''];
 
 /// Returns the message about the key at `span`, the second one of its name.
-pub(super) fn told(text: &str, span: Range<usize>) -> String {
+pub(super) fn duplicate_message(text: &str, span: Range<usize>) -> String {
     let begin = text[..span.start].rfind('\n').map_or(0, |at| at + 1);
     let before = text[begin..span.start].trim_start();
     let before = before.trim_end_matches(QUOTES);
@@ -22,7 +22,7 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
     if DeTable::parse(&text[..begin]).is_err() {
         return format!("duplicate key `{found}`");
     }
-    let mut header = Header::above(text, begin);
+    let mut header = Header::find_above(text, begin);
     // Inline tables and the first parts of dotted keys also belong to the table's name.
     if let Some((key, _)) = before.split_once('=') {
         header.table.push(key.trim().to_owned());
@@ -41,7 +41,7 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
         format!("; line {line} has it already, leave one of them out")
     });
     let message = format!("duplicate key `{found}`{first}");
-    faults::about(&header.table.join("."), &message)
+    faults::prefix_with_table(&header.table.join("."), &message)
 }
 
 /// The table header that a line belongs to.
@@ -49,13 +49,13 @@ pub(super) fn told(text: &str, span: Range<usize>) -> String {
 struct Header {
     table: Vec<String>,
     /// Byte offset of the line after the header.
-    behind: usize,
+    body_start: usize,
 }
 
 impl Header {
     /// Finds the last table header before the line that begins at byte `end`. A line inside a list can look like a header, but
     /// the text before it is then not a complete document.
-    fn above(text: &str, end: usize) -> Self {
+    fn find_above(text: &str, end: usize) -> Self {
         let mut at = 0;
         let mut headers: Vec<(usize, usize, &str)> = Vec::new();
         for line in text[..end].split_inclusive('\n') {
@@ -79,13 +79,16 @@ impl Header {
             let of_list = headers.iter().filter(|(.., other)| *other == name);
             table.push((of_list.count() - 1).to_string());
         }
-        Self { table, behind }
+        Self {
+            table,
+            body_start: behind,
+        }
     }
 
     /// The line, counted from 1, that sets a key of the table before byte `end`.
     fn first(&self, text: &str, end: usize, key: &str) -> Option<usize> {
-        let before = text[..self.behind].matches('\n').count();
-        let mut lines = text[self.behind..end].lines();
+        let before = text[..self.body_start].matches('\n').count();
+        let mut lines = text[self.body_start..end].lines();
         let begins = |line: &str| {
             let rest = line.trim_start().strip_prefix(key);
             rest.is_some_and(|rest| rest.trim_start().starts_with('='))
@@ -101,7 +104,7 @@ mod tests {
     fn of(text: &str) -> String {
         let error = DeTable::parse(text).unwrap_err();
         assert_eq!(error.message(), "duplicate key", "{text}");
-        told(text, error.span().unwrap())
+        duplicate_message(text, error.span().unwrap())
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::aliases;
 use super::escape::one_line;
-use super::read::{self, Names, Reason, TAG, TAGGED};
+use super::read::{self, Names, Reason, TAG, TAGGED_ENUM};
 use super::tree::{Node, Value};
 use super::unknown_key::unknown_key;
 use crate::error::{Fault, suggestion};
@@ -14,7 +14,7 @@ use std::path::Path;
 
 /// Builds the error for the node at `path` of a tree that is not a valid experiment.
 pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) -> Fault {
-    if let Some(table) = repeated(root, path) {
+    if let Some(table) = repeated_table(root, path) {
         let message = format!(
             "write [{0}], not [[{0}]], which makes a list of tables",
             names(root, table)
@@ -29,26 +29,29 @@ pub(super) fn fault(file: &Path, root: &Node, path: &[String], reason: &Reason) 
                 _ => "",
             };
             let of_model = path == ["model", "kind"];
-            let sizes = preset::sizes(if of_model { word } else { "" }).join(", ");
+            let sizes = preset::sized_variants(if of_model { word } else { "" }).join(", ");
             let near = suggestion(word, allowed.iter().copied());
             let remedy = if of_model && preset::text(word).is_some() {
                 format!("; it is a preset: preset = \"{word}\"")
-            } else if let Some(ways) = aliases::tokenizer(word, allowed) {
+            } else if let Some(ways) = aliases::tokenizer_advice(word, allowed) {
                 format!("; {ways}")
             } else if near.ends_with('?') && !sizes.is_empty() {
                 format!("{near} It has presets: {sizes}")
             } else {
                 near
             };
-            format!("{} is not known{remedy}", stated(root, path))
+            format!("{} is not known{remedy}", key_with_value(root, path))
         }
         Reason::Missing(key) => missing(root, path, key),
-        Reason::Unfit { wanted, .. } => unfit(root, path, wanted),
+        Reason::TypeMismatch { wanted, .. } => type_mismatch(root, path, wanted),
         Reason::Length { found, wanted } => {
             let name = name(root, path);
-            format!("{name} has {found} items; it must be {}", wish(wanted))
+            format!(
+                "{name} has {found} items; it must be {}",
+                expected_type(wanted)
+            )
         }
-        Reason::Other(message) => format!("{}: {message}", stated(root, path)),
+        Reason::Other(message) => format!("{}: {message}", key_with_value(root, path)),
     };
     placed(file, origin(root, path), message)
 }
@@ -88,7 +91,7 @@ fn name(root: &Node, path: &[String]) -> String {
     }
     match table {
         [] => key.clone(),
-        _ => faults::about(&dotted(root, table), key),
+        _ => faults::prefix_with_table(&dotted(root, table), key),
     }
 }
 
@@ -113,7 +116,7 @@ fn dotted(root: &Node, table: &[String]) -> String {
 
 /// The path of a list of tables, at or above `path`, that should be a single table: replaced by its first item, it is no longer
 /// an error of type.
-fn repeated<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
+fn repeated_table<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
     let mut above = (1..=path.len()).map(|length| &path[..length]);
     above.find(|table| {
         let Some(Value::Array(items)) = root.at(table).map(|node| &node.value) else {
@@ -131,7 +134,7 @@ fn repeated<'p>(root: &Node, path: &'p [String]) -> Option<&'p [String]> {
         }
         !matches!(
             read::read::<Experiment>(&mut tree),
-            Err((at, Reason::Unfit { .. })) if at == **table
+            Err((at, Reason::TypeMismatch { .. })) if at == **table
         )
     })
 }
@@ -149,30 +152,34 @@ pub(super) fn header(root: &Node, table: &[String]) -> String {
 }
 
 /// A key with its value: `[model.position] theta = "big"`; a table only by its name.
-fn stated(root: &Node, path: &[String]) -> String {
+fn key_with_value(root: &Node, path: &[String]) -> String {
     match root.at(path) {
         Some(node) if node.table().is_none() && is_item(root, path) => {
-            format!("{}: {}", name(root, path), node.shown())
+            format!("{}: {}", name(root, path), node.to_short_toml())
         }
-        Some(node) if node.table().is_none() => format!("{} = {}", name(root, path), node.shown()),
+        Some(node) if node.table().is_none() => {
+            format!("{} = {}", name(root, path), node.to_short_toml())
+        }
         _ => name(root, path),
     }
 }
 
-fn unfit(root: &Node, path: &[String], wanted: &str) -> String {
+fn type_mismatch(root: &Node, path: &[String], wanted: &str) -> String {
     if let Some(Value::Integer(..0)) = root.at(path).map(|n| &n.value)
         && matches!(wanted, "usize" | "u64" | "u32" | "u16" | "u8")
     {
-        return format!("{} must not be negative", stated(root, path));
+        return format!("{} must not be negative", key_with_value(root, path));
     }
     let (stated, remedy) = match root.at(path).map(|n| &n.value) {
         Some(Value::Table(_)) => (name(root, path), ", not a table".into()),
         Some(Value::Array(_)) => (name(root, path), aliases::not_a_list(path)),
-        _ => (stated(root, path), whole(root, path, wanted)),
+        _ => (key_with_value(root, path), integer_hint(root, path, wanted)),
     };
     let wish = match wanted {
-        "usize" | "u64" | "u32" => bounded(root, path).unwrap_or_else(|| wish(wanted)),
-        _ => wish(wanted),
+        "usize" | "u64" | "u32" => {
+            expected_range(root, path).unwrap_or_else(|| expected_type(wanted))
+        }
+        _ => expected_type(wanted),
     };
     match read::values::<Experiment>(root, path) {
         [] => format!("{stated} must be {wish}{remedy}"),
@@ -223,7 +230,7 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
 }
 
 /// The type that serde expects, in plain words.
-fn wish(wanted: &str) -> String {
+fn expected_type(wanted: &str) -> String {
     match wanted {
         "usize" | "u64" | "u32" => "a whole number, 0 or more".into(),
         "u16" | "u8" => "a small whole number, 0 or more".into(),
@@ -231,7 +238,7 @@ fn wish(wanted: &str) -> String {
         "f64" | "f32" => "a number".into(),
         "a boolean" => "true or false".into(),
         "a string" | "string or map" | "path string" | TAG => "a string".into(),
-        _ if wanted.starts_with(TAGGED) => {
+        _ if wanted.starts_with(TAGGED_ENUM) => {
             "a table with a `kind`, or the kind alone as a string".into()
         }
         "a map" => "a table".into(),
@@ -243,14 +250,14 @@ fn wish(wanted: &str) -> String {
 }
 
 /// The expected range of a key that has bounds in the key reference: `a whole number, 1 or more`.
-fn bounded(root: &Node, path: &[String]) -> Option<String> {
+fn expected_range(root: &Node, path: &[String]) -> Option<String> {
     let (key, table) = path.split_last()?;
     let kind = root.at(table).and_then(Node::table)?.string("kind");
     let table = names(root, table);
     let sections = sections();
     let has_kind = |section: &&Section| section.kind.is_none() || section.kind.as_deref() == kind;
     let mut found = sections.iter().filter(has_kind).filter(|section| {
-        let mut places = std::iter::once(&section.path).chain(&section.also);
+        let mut places = std::iter::once(&section.path).chain(&section.other_paths);
         places.any(|place| place.replace("[]", "") == table)
     });
     let known = found.find_map(|section| section.keys.iter().find(|known| known.name == *key))?;
@@ -259,7 +266,7 @@ fn bounded(root: &Node, path: &[String]) -> Option<String> {
 }
 
 /// A hint such as `; write 1000` if a float is given where a whole number is expected.
-fn whole(root: &Node, path: &[String], wanted: &str) -> String {
+fn integer_hint(root: &Node, path: &[String], wanted: &str) -> String {
     match root.at(path).map(|n| &n.value) {
         Some(Value::Float(f))
             if matches!(wanted, "usize" | "u64" | "u32")

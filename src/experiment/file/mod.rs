@@ -6,6 +6,7 @@ mod alternatives;
 mod defaults;
 mod duplicate;
 mod escape;
+mod key_origins;
 pub(super) mod messages;
 mod parse;
 mod read;
@@ -14,19 +15,18 @@ mod source;
 mod tree;
 mod unknown_key;
 mod unset;
-mod written;
 
 pub use aliases::key_of;
 
-use super::prerequisite::{RUNS, canonical};
-use super::{Experiment, Loaded, Origin, epochs};
+use super::prerequisite::{DEFAULT_FOLDER, canonical};
+use super::{Experiment, LoadedExperiment, Origin, epochs};
 use crate::error::{Error, Fault, Result};
 use crate::model::preset;
 use read::Reason;
 pub use show::{annotated_toml, inline, resolved_toml, unset_comment};
-use source::text;
+use source::read_source;
 use std::path::{Path, PathBuf};
-use tree::{Layers, Node, Table, Value};
+use tree::{MergeMode, Node, Table, Value};
 pub(super) use unset::UNSET;
 
 /// Maximum length of a chain of files that extend each other.
@@ -38,15 +38,15 @@ const MAX_WORDS: usize = 32;
 ///
 /// # Errors
 /// [`Error::Invalid`] with the first error of syntax or type, located at its file and line, or its `--set`.
-pub fn load(path: &Path, sets: &[String]) -> Result<Loaded> {
-    load_from(path, sets, Path::new(RUNS), &[])
+pub fn load(path: &Path, sets: &[String]) -> Result<LoadedExperiment> {
+    load_from(path, sets, Path::new(DEFAULT_FOLDER), &[])
 }
 
 /// As [`load`], with the runs of experiments that `[init] from` or a teacher name in the folder `runs`.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_with_runs(path: &Path, sets: &[String], runs: &Path) -> Result<Loaded> {
+pub fn load_with_runs(path: &Path, sets: &[String], runs: &Path) -> Result<LoadedExperiment> {
     load_from(path, sets, runs, &[])
 }
 
@@ -56,28 +56,28 @@ pub(super) fn load_from(
     sets: &[String],
     runs: &Path,
     seen: &[PathBuf],
-) -> Result<Loaded> {
-    let source = text(path).map_err(|reason| {
+) -> Result<LoadedExperiment> {
+    let source = read_source(path).map_err(|reason| {
         invalid(Fault::new(format!(
             "cannot read {}: {reason}",
             path.display()
         )))
     })?;
-    read_text(path, source, sets)?.with_runs(runs, seen)
+    read_text(path, source, sets)?.resolve_prerequisites(runs, seen)
 }
 
 /// As [`load`], with `source` in place of the content of the file at `path`.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
-    read_text(path, source, sets)?.with_runs(Path::new(RUNS), &[])
+pub fn load_text(path: &Path, source: String, sets: &[String]) -> Result<LoadedExperiment> {
+    read_text(path, source, sets)?.resolve_prerequisites(Path::new(DEFAULT_FOLDER), &[])
 }
 
-fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
-    let mut layers = chain(path, &source).map_err(invalid)?;
+fn read_text(path: &Path, source: String, sets: &[String]) -> Result<LoadedExperiment> {
+    let mut layers = parse_chain(path, &source).map_err(invalid)?;
     layers.push(overrides(sets).map_err(invalid)?);
-    let (stacked, unset) = stacked(path, layers).map_err(invalid)?;
+    let (stacked, unset) = merge_layers(path, layers).map_err(invalid)?;
     let mut root = Node {
         value: Value::Table(stacked),
         origin: Origin::Default,
@@ -86,18 +86,18 @@ fn read_text(path: &Path, source: String, sets: &[String]) -> Result<Loaded> {
         match read::read::<Experiment>(&mut root) {
             Ok(experiment) => break experiment,
             Err((at, Reason::Missing(key)))
-                if key == "kind" && defaults::take_kind(&mut root, &at) => {}
+                if key == "kind" && defaults::fill_default_kind(&mut root, &at) => {}
             Err((at, reason)) => return Err(invalid(messages::fault(path, &root, &at, &reason))),
         }
     };
-    let (origins, written) = written::found(&root);
-    epochs::keep_later(&mut experiment.train, path, &origins);
-    defaults::measured(&mut experiment, &origins);
-    Ok(Loaded {
+    let (origins, written) = key_origins::origins_and_values(&root);
+    epochs::keep_latest(&mut experiment.train, path, &origins);
+    defaults::disable_unmeasurable(&mut experiment, &origins);
+    Ok(LoadedExperiment {
         experiment,
         origins,
-        written,
-        unset,
+        written_values: written,
+        unset_messages: unset,
         source,
         path: path.to_path_buf(),
         prerequisites: Vec::new(),
@@ -109,7 +109,7 @@ fn invalid(fault: Fault) -> Error {
 }
 
 /// Parses the files that extend each other, base first and this file last.
-fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
+fn parse_chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
     let mut layers = Vec::new();
     let mut seen = vec![canonical(path)];
     let (mut path, mut source) = (path.to_path_buf(), source.to_string());
@@ -131,7 +131,7 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
         let Some(node) = extends else { break };
         let fault = |message| messages::placed(&path, Some(&node.origin), message);
         let Value::String(name) = &node.value else {
-            let shown = node.shown();
+            let shown = node.to_short_toml();
             return Err(fault(format!(
                 "{word} = {shown} must be the path of a file"
             )));
@@ -140,7 +140,7 @@ fn chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
             return Err(fault(format!("{word} = \"\" must be the path of a file")));
         }
         let base = path.parent().unwrap_or(Path::new("")).join(name);
-        let text = text(&base)
+        let text = read_source(&base)
             .map_err(|reason| fault(format!("{word}: cannot read {}: {reason}", base.display())))?;
         if seen.contains(&canonical(&base)) {
             return Err(fault(format!(
@@ -203,7 +203,7 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
         }
         let mut layer = Table::default();
         layer.insert(keys[0], node);
-        root.merge(layer, Layers::One);
+        root.merge(layer, MergeMode::SameLayer);
     }
     Ok(root)
 }
@@ -236,11 +236,11 @@ fn value(text: &str, origin: &Origin) -> Result<Node, String> {
 
 /// Merges the layers, the last one on top, and returns messages about unset keys. A layer that names another preset than the
 /// one below discards the `[model]` below.
-fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Fault> {
+fn merge_layers(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Fault> {
     let (mut merged, mut gone) = (Table::default(), Vec::new());
     let mut current: Option<String> = None;
     for mut layer in layers {
-        let (whole, keys): (Vec<_>, Vec<_>) = unset::take(path, &mut layer)?
+        let (whole, keys): (Vec<_>, Vec<_>) = unset::take_unset(path, &mut layer)?
             .into_iter()
             .partition(|unset| unset.key == "model");
         for unset in &whole {
@@ -252,14 +252,14 @@ fn stacked(path: &Path, layers: Vec<Table>) -> Result<(Table, Vec<String>), Faul
             && current.as_ref() != Some(&name)
         {
             merged.remove("model");
-            merged.merge(preset_table(&name, &by)?, Layers::Two);
+            merged.merge(preset_table(&name, &by)?, MergeMode::OverLayer);
             current = Some(name);
         }
         for unset in &keys {
             gone.push(unset.apply(path, &mut merged)?);
         }
-        alternatives::make_room(&mut merged, &layer);
-        merged.merge(layer, Layers::Two);
+        alternatives::remove_alternatives(&mut merged, &layer);
+        merged.merge(layer, MergeMode::OverLayer);
     }
     Ok((merged, gone))
 }
@@ -278,12 +278,12 @@ fn take_preset(path: &Path, layer: &mut Table) -> Result<Option<(String, Origin)
             Ok(Some((name.clone(), node.origin.clone())))
         }
         Value::String(name) => {
-            let near = preset::near(name);
+            let near = preset::suggest_preset(name);
             fault(format!("[model] preset = \"{name}\" is not known{near}"))
         }
         _ => fault(format!(
             "[model] preset = {} must be a string",
-            node.shown()
+            node.to_short_toml()
         )),
     }
 }

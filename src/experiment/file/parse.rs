@@ -32,14 +32,14 @@ pub(super) fn parse(
     let reader = Reader { lines, origin };
     reader
         .table(document.into_inner(), 0)
-        .map_err(|wrong| Fault::at(path, reader.lines.of(wrong.at), wrong.told()))
+        .map_err(|wrong| Fault::at(path, reader.lines.of(wrong.at), wrong.to_message()))
 }
 
 /// The message about a text that is not TOML.
 fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
     let found = &text[span.clone()];
     match message {
-        "duplicate key" => duplicate::told(text, span),
+        "duplicate key" => duplicate::duplicate_message(text, span),
         _ if message.starts_with("string values must be quoted") && found.trim().is_empty() => {
             "not valid TOML: a value is missing".into()
         }
@@ -74,19 +74,19 @@ struct Reader<'a> {
 }
 
 /// A value that no key accepts: its byte offset, its dotted key (unless the offset says enough), and what is wrong.
-struct Misread {
+struct InvalidValue {
     at: usize,
     key: Option<String>,
     what: String,
 }
 
-impl Misread {
+impl InvalidValue {
     fn value(at: usize, what: String) -> Self {
         let key = Some(String::new());
         Self { at, key, what }
     }
 
-    fn inside(self, table: String) -> Self {
+    fn within_table(self, table: String) -> Self {
         let key = self.key.map(|key| match key.as_str() {
             "" => table,
             key => format!("{table}.{key}"),
@@ -95,24 +95,27 @@ impl Misread {
     }
 
     /// The message: `[optimizer] lr: nan is not a finite number`.
-    fn told(&self) -> String {
+    fn to_message(&self) -> String {
         let Some(key) = &self.key else {
             return self.what.clone();
         };
         let (table, key) = key.rsplit_once('.').unwrap_or(("", key));
-        one_line(&faults::about(table, &format!("{key}: {}", self.what)))
+        one_line(&faults::prefix_with_table(
+            table,
+            &format!("{key}: {}", self.what),
+        ))
     }
 }
 
 impl Reader<'_> {
-    fn table(&self, table: DeTable, depth: usize) -> Result<Table, Misread> {
+    fn table(&self, table: DeTable, depth: usize) -> Result<Table, InvalidValue> {
         let entries = table.into_iter().map(|(key, value)| {
             let at = key.span().start;
             let node = self.node(value, at, depth + 1);
             let key = key.into_inner().into_owned();
             match node {
                 Ok(node) => Ok((key, node)),
-                Err(wrong) => Err(wrong.inside(key)),
+                Err(wrong) => Err(wrong.within_table(key)),
             }
         });
         Ok(Table {
@@ -120,10 +123,10 @@ impl Reader<'_> {
         })
     }
 
-    fn node(&self, value: Spanned<DeValue>, at: usize, depth: usize) -> Result<Node, Misread> {
+    fn node(&self, value: Spanned<DeValue>, at: usize, depth: usize) -> Result<Node, InvalidValue> {
         if depth > MAX_DEPTH {
             let rule = format!("more than {MAX_DEPTH} tables inside each other");
-            return Err(Misread {
+            return Err(InvalidValue {
                 at,
                 key: None,
                 what: rule,
@@ -135,7 +138,7 @@ impl Reader<'_> {
                 i64::MIN,
                 i64::MAX
             );
-            Misread::value(at, rule)
+            InvalidValue::value(at, rule)
         };
         let value = match value.into_inner() {
             DeValue::String(s) => Value::String(s.into_owned()),
@@ -146,7 +149,7 @@ impl Reader<'_> {
                 Ok(number) if number.is_finite() => Value::Float(number),
                 Ok(_) | Err(_) => {
                     let rule = format!("{} is not a finite number", f.as_str());
-                    return Err(Misread::value(at, rule));
+                    return Err(InvalidValue::value(at, rule));
                 }
             },
             DeValue::Boolean(b) => Value::Boolean(b),
@@ -154,7 +157,7 @@ impl Reader<'_> {
                 let rule = format!(
                     "{date} is a date or a time, and no key takes one; text stands in quotes"
                 );
-                return Err(Misread::value(at, rule));
+                return Err(InvalidValue::value(at, rule));
             }
             DeValue::Array(items) => Value::Array(
                 items

@@ -22,7 +22,7 @@ pub(super) enum Reason {
     /// The table lacks a required key.
     Missing(&'static str),
     /// Another type or range is expected; both texts are serde's.
-    Unfit { found: String, wanted: String },
+    TypeMismatch { found: String, wanted: String },
     /// A list of another length is expected.
     Length { found: usize, wanted: String },
     /// The message of a type with its own deserialiser.
@@ -42,7 +42,7 @@ pub(super) fn read<T: DeserializeOwned>(root: &mut Node) -> Result<T, (Vec<Strin
             Err(reason) => reason,
         };
         let path = locate::<T>(root, &reason);
-        let tagged = matches!(&reason, Reason::Unfit { wanted, .. } if wanted.starts_with(TAGGED));
+        let tagged = matches!(&reason, Reason::TypeMismatch { wanted, .. } if wanted.starts_with(TAGGED_ENUM));
         match root.at_mut(&path) {
             Some(node) if tagged && matches!(node.value, Value::String(_)) => node.string_to_kind(),
             _ => return Err((path, reason)),
@@ -51,7 +51,7 @@ pub(super) fn read<T: DeserializeOwned>(root: &mut Node) -> Result<T, (Vec<Strin
 }
 
 /// Serde's name for a tagged enum when it finds another type.
-pub(super) const TAGGED: &str = "internally tagged enum";
+pub(super) const TAGGED_ENUM: &str = "internally tagged enum";
 
 /// Serde's name for a missing or wrong tag.
 pub(super) const TAG: &str = "variant identifier";
@@ -135,7 +135,7 @@ fn locate<T: DeserializeOwned>(root: &Node, reason: &Reason) -> Vec<String> {
     }
     let about_kind = match reason {
         Reason::UnknownValue { .. } => true,
-        Reason::Unfit { wanted, .. } => wanted.as_str() == TAG,
+        Reason::TypeMismatch { wanted, .. } => wanted.as_str() == TAG,
         Reason::UnknownKey { .. }
         | Reason::Missing(_)
         | Reason::Length { .. }
@@ -205,7 +205,7 @@ impl de::Error for Reason {
     }
 
     fn invalid_type(found: Unexpected, wanted: &dyn de::Expected) -> Self {
-        Self::Unfit {
+        Self::TypeMismatch {
             found: found.to_string(),
             wanted: wanted.to_string(),
         }

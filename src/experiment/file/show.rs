@@ -1,7 +1,7 @@
 //! Writes an experiment as TOML: complete, loadable, with or without the origin of every value.
 
 use super::escape::{basic, one_line};
-use crate::experiment::{Experiment, Loaded, Origin, epochs};
+use crate::experiment::{Experiment, LoadedExperiment, Origin, epochs};
 use std::fmt::Write;
 use toml::{Table, Value};
 
@@ -11,10 +11,10 @@ pub fn resolved_toml(experiment: &Experiment) -> String {
 }
 
 /// As [`resolved_toml`], with a comment on every line that gives the origin of the value.
-pub fn annotated_toml(loaded: &Loaded) -> String {
+pub fn annotated_toml(loaded: &LoadedExperiment) -> String {
     let mut table = table(&loaded.experiment);
     add_switches(&mut table, loaded);
-    let steps = epochs::of_steps(loaded);
+    let steps = epochs::source_epochs(loaded);
     let values = render(&table, &|key| {
         let of_epochs = steps.filter(|_| key == "train.steps");
         Some(match of_epochs {
@@ -26,8 +26,8 @@ pub fn annotated_toml(loaded: &Loaded) -> String {
 }
 
 /// Returns a comment line for each unset key, for the top of a resolved file.
-pub fn unset_comment(loaded: &Loaded) -> String {
-    let lines = loaded.unset.iter();
+pub fn unset_comment(loaded: &LoadedExperiment) -> String {
+    let lines = loaded.unset_messages.iter();
     lines
         .map(|told| format!("# {}\n", one_line(told)))
         .collect()
@@ -48,8 +48,8 @@ fn table(experiment: &Experiment) -> Table {
 }
 
 /// Adds switches that were explicitly set to their defaults, such as `tf32 = true`, which a resolved file leaves out.
-fn add_switches(table: &mut Table, loaded: &Loaded) {
-    for (name, value) in loaded.written.iter().filter(|(_, v)| v.is_bool()) {
+fn add_switches(table: &mut Table, loaded: &LoadedExperiment) {
+    for (name, value) in loaded.written_values.iter().filter(|(_, v)| v.is_bool()) {
         let Some((parents, key)) = name.rsplit_once('.') else {
             continue;
         };

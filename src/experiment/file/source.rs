@@ -5,18 +5,18 @@ use crate::train::run_dir::{self, RESOLVED};
 use std::path::Path;
 
 /// Reads a file; the error says why it cannot be read.
-pub(super) fn text(path: &Path) -> Result<String, String> {
+pub(super) fn read_source(path: &Path) -> Result<String, String> {
     if path.is_dir() {
         return Err(format!("it is a folder{}", experiment_in(path)));
     }
-    if let Some(kind) = crate::files::special(path) {
+    if let Some(kind) = crate::files::special_file_kind(path) {
         return Err(format!("it is {kind}"));
     }
     let bytes = std::fs::read(path).map_err(|error| match error.kind() {
-        std::io::ErrorKind::NotFound => format!("no such file{}", neighbour(path)),
+        std::io::ErrorKind::NotFound => format!("no such file{}", similar_file_hint(path)),
         _ => error.to_string(),
     })?;
-    if let Err(wide) = crate::files::require_narrow("it", &bytes) {
+    if let Err(wide) = crate::files::refuse_utf16("it", &bytes) {
         return Err(wide.to_string());
     }
     String::from_utf8(bytes).map_err(|error| {
@@ -38,7 +38,7 @@ fn experiment_in(folder: &Path) -> String {
 }
 
 /// `; did you mean …?` if a file in the same folder has a similar name.
-fn neighbour(path: &Path) -> String {
+fn similar_file_hint(path: &Path) -> String {
     let run = run_dir::locate(path);
     if run != path {
         let experiment = experiment_in(&run);

@@ -55,7 +55,7 @@ impl Table {
     }
 
     /// Whether all keys are indices of a list of `items` items.
-    fn numbers(&self, items: usize) -> bool {
+    fn has_index_keys(&self, items: usize) -> bool {
         let is_one = |(key, _): &(String, Node)| key.parse::<usize>().is_ok_and(|at| at < items);
         !self.entries.is_empty() && self.entries.iter().all(is_one)
     }
@@ -69,9 +69,9 @@ impl Table {
     }
 
     /// Merges `over` into this table.
-    pub fn merge(&mut self, over: Self, layers: Layers) {
+    pub fn merge(&mut self, over: Self, layers: MergeMode) {
         let (below, above) = (self.string("kind"), over.string("kind"));
-        if layers == Layers::Two && below.is_some() && above.is_some() && below != above {
+        if layers == MergeMode::OverLayer && below.is_some() && above.is_some() && below != above {
             *self = over;
             return;
         }
@@ -89,11 +89,11 @@ impl Table {
 
 /// Whether the keys of two tables were written together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layers {
+pub(super) enum MergeMode {
     /// In one layer: the result is the union of both tables.
-    One,
+    SameLayer,
     /// In two layers: a table of another `kind` replaces the one below.
-    Two,
+    OverLayer,
 }
 
 impl Node {
@@ -149,10 +149,12 @@ impl Node {
         }
     }
 
-    fn merge(&mut self, mut over: Self, layers: Layers) {
+    fn merge(&mut self, mut over: Self, layers: MergeMode) {
         let tagged = |n: &Self| n.table().is_some_and(|t| t.string("kind").is_some());
         match (&self.value, &over.value) {
-            (Value::Table(_), Value::String(_)) if layers == Layers::One || tagged(self) => {
+            (Value::Table(_), Value::String(_))
+                if layers == MergeMode::SameLayer || tagged(self) =>
+            {
                 over.string_to_kind();
             }
             (Value::String(_), Value::Table(_)) => self.string_to_kind(),
@@ -161,7 +163,7 @@ impl Node {
         self.origin = over.origin;
         match (&mut self.value, over.value) {
             (Value::Table(below), Value::Table(above)) => below.merge(above, layers),
-            (Value::Array(items), Value::Table(above)) if above.numbers(items.len()) => {
+            (Value::Array(items), Value::Table(above)) if above.has_index_keys(items.len()) => {
                 for (key, node) in above.entries {
                     let at = key.parse::<usize>().ok();
                     if let Some(item) = at.and_then(|at| items.get_mut(at)) {
@@ -174,7 +176,7 @@ impl Node {
     }
 
     /// The value in TOML syntax, truncated if it is long.
-    pub fn shown(&self) -> String {
+    pub fn to_short_toml(&self) -> String {
         let text = match &self.value {
             Value::Table(_) => "a table".into(),
             Value::Array(_) => "a list".into(),

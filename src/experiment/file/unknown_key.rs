@@ -19,18 +19,21 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
                 format!("there is no section [{key}]; did you mean [{near}]?")
             }
             Some(near) => format!("there is no key `{key}`; did you mean `{near}`?"),
-            None if aliases::place(key).is_some() => {
-                format!("there is no key `{key}` here{}", meant(key, table, allowed))
+            None if aliases::table_and_key(key).is_some() => {
+                format!(
+                    "there is no key `{key}` here{}",
+                    suggested_key(key, table, allowed)
+                )
             }
             None if let Some(places) = other_places(key, is_table) => {
                 format!(
                     "there is no {} here; did you mean {places}?",
-                    shown(key, is_table)
+                    key_label(key, is_table)
                 )
             }
             None => {
                 let near = suggestion(key, allowed.iter().copied());
-                format!("there is no {}{near}", shown(key, is_table))
+                format!("there is no {}{near}", key_label(key, is_table))
             }
         };
     }
@@ -44,11 +47,13 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
         _ => String::new(),
     };
     let remedy = match allowed {
-        _ if let Some(ours) = aliases::own(table, key) => format!("; did you mean `{ours}`?"),
-        _ if !near && let Some(home) = aliases::inside(table, key, allowed) => {
+        _ if let Some(ours) = aliases::table_alias(table, key) => {
+            format!("; did you mean `{ours}`?")
+        }
+        _ if !near && let Some(home) = aliases::subtable_key(table, key, allowed) => {
             format!("; did you mean `{key}` of [{home}]?")
         }
-        _ if !near && aliases::place(key).is_some() => meant(key, table, allowed),
+        _ if !near && aliases::table_and_key(key).is_some() => suggested_key(key, table, allowed),
         [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
         _ if near => suggestion(key, allowed.iter().copied()),
         _ => {
@@ -60,7 +65,7 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
 }
 
 /// A section as `section [training]`, a key as ``key `lr` ``.
-fn shown(key: &str, is_table: bool) -> String {
+fn key_label(key: &str, is_table: bool) -> String {
     match is_table {
         true => format!("section [{key}]"),
         false => format!("key `{key}`"),
@@ -133,14 +138,14 @@ fn with_other_kinds(root: &Node, table: &[String], key: &str) -> String {
 }
 
 /// `; did you mean …?` for a key that belongs to another table, or has another name in this one.
-fn meant(key: &str, table: &[String], allowed: Names) -> String {
+fn suggested_key(key: &str, table: &[String], allowed: Names) -> String {
     let here = table.join(".");
     let inside = |home: &str| {
         let rest = home.strip_prefix(&here);
         let below = rest.and_then(|rest| rest.strip_prefix('.'));
         below.map(|rest| rest.split('.').next().unwrap_or_default().to_string())
     };
-    match aliases::place(key) {
+    match aliases::table_and_key(key) {
         // This table has the key, even if another table has it, too.
         Some((_, ours)) if allowed.contains(&ours) => format!("; did you mean `{ours}`?"),
         // This kind of table has neither the key nor the subtable that has it.

@@ -13,18 +13,18 @@ pub(in crate::experiment) const UNSET: &str = "unset";
 /// A key to remove, and where this was requested.
 pub(super) struct Unset {
     pub key: String,
-    by: Origin,
+    origin: Origin,
 }
 
 /// Removes `unset` from a layer and returns the keys it lists.
-pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> {
+pub(super) fn take_unset(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> {
     let Some(node) = layer.remove(UNSET) else {
         return Ok(Vec::new());
     };
     let rule = "must be a list of keys by their dotted names, as in unset = [\"train.ema\"]";
     let fault = |shown: &str| placed(path, Some(&node.origin), format!("unset = {shown} {rule}"));
     let Value::Array(items) = &node.value else {
-        return Err(fault(&node.shown()));
+        return Err(fault(&node.to_short_toml()));
     };
     if items.is_empty() {
         return Err(fault("[]"));
@@ -32,7 +32,7 @@ pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> 
     let mut all = Vec::new();
     for item in items {
         let Value::String(key) = &item.value else {
-            return Err(fault(&format!("[{}]", item.shown())));
+            return Err(fault(&format!("[{}]", item.to_short_toml())));
         };
         let written = find(layer, key).filter(|node| node.table().is_none());
         if written.is_some() {
@@ -41,7 +41,7 @@ pub(super) fn take(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, Fault> 
         }
         all.push(Unset {
             key: key.clone(),
-            by: item.origin.clone(),
+            origin: item.origin.clone(),
         });
     }
     Ok(all)
@@ -51,7 +51,7 @@ impl Unset {
     /// Removes the key from the layers below; returns a message with the removed value and both locations.
     pub fn apply(&self, path: &Path, below: &mut Table) -> Result<String, Fault> {
         if let Some(gone) = remove(below, &self.key) {
-            return Ok(self.told(&gone));
+            return Ok(self.removal_message(&gone));
         }
         let key = &self.key;
         let rule = if key == "model.preset" {
@@ -74,18 +74,18 @@ impl Unset {
                 ),
             }
         };
-        Err(placed(path, Some(&self.by), format!("unset: {rule}")))
+        Err(placed(path, Some(&self.origin), format!("unset: {rule}")))
     }
 
-    fn told(&self, gone: &Node) -> String {
+    fn removal_message(&self, gone: &Node) -> String {
         let value = match &gone.value {
             Value::Table(_) => String::new(),
             Value::Array(_) => " = […]".into(),
-            _ => format!(" = {}", gone.shown()),
+            _ => format!(" = {}", gone.to_short_toml()),
         };
         let (was, by) = (
             super::show::place(&gone.origin),
-            super::show::place(&self.by),
+            super::show::place(&self.origin),
         );
         format!("{}{value} ({was}) is unset by {by}", self.key)
     }

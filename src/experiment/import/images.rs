@@ -1,6 +1,6 @@
 //! Imports image models: how pixels become inputs, and a classifier that the folder lacks.
 
-use super::Imported;
+use super::ImportReport;
 use crate::error::{Error, Result};
 use crate::interop::families::HfShape;
 use crate::interop::image_processor::{self, NAME, PROCESSOR};
@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 ///
 /// # Errors
 /// If the settings file is damaged, or has an unsupported value.
-pub(super) fn settings(hf: &mut HfModel, imported: &mut Imported) -> Result<()> {
-    match image_processor::read(&hf.dir).map_err(Error::before_running)? {
+pub(super) fn settings(hf: &mut HfModel, imported: &mut ImportReport) -> Result<()> {
+    match image_processor::read(&hf.dir).map_err(Error::into_usage_error)? {
         Some(processor) => {
             let other = hf.shape.apply_processor(&processor);
             imported
@@ -37,11 +37,11 @@ fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let mut networks = of.model.networks().into_iter();
     let resampled = networks.any(|network| {
-        let of_images = network.facts().of_images();
-        of_images.is_some_and(|facts| facts.resizes([height, width], [rows, columns]))
+        let of_images = network.facts().image_facts();
+        of_images.is_some_and(|facts| facts.resizes_positions([height, width], [rows, columns]))
     });
     let mut networks = of.model.networks().into_iter();
-    let registers = networks.any(|network| network.facts().unplaced() > 0);
+    let registers = networks.any(|network| network.facts().tokens_without_position() > 0);
     let resample = match (resampled, registers) {
         (true, false) => " and [init] resample = [\"position\"]",
         (true, true) => {
@@ -57,7 +57,10 @@ fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
 }
 
 /// The randomly initialised parameters that the folder lacks, by path.
-pub(super) fn drawn(objective: &Objective, paths: &[String]) -> BTreeMap<String, Array> {
+pub(super) fn random_parameters(
+    objective: &Objective,
+    paths: &[String],
+) -> BTreeMap<String, Array> {
     match paths {
         [] => BTreeMap::new(),
         paths => arrays_of(objective, paths),

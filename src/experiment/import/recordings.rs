@@ -1,9 +1,9 @@
 //! Imports speech models: how audio becomes inputs, and the tokens that a transcript begins with.
 
-use super::Imported;
+use super::ImportReport;
 use crate::data::SpeechShape;
 use crate::error::{Error, Result};
-use crate::interop::generation::Generation;
+use crate::interop::generation::ImportedGeneration;
 use crate::interop::generation::opening::LANGUAGE;
 use crate::interop::image_processor::{NAME, PROCESSOR};
 use crate::interop::{HfModel, feature_extractor, sample_extractor};
@@ -16,10 +16,10 @@ use crate::tokenizer::Tokenizer;
 pub(super) fn settings(
     hf: &mut HfModel,
     speech: SpeechShape,
-    imported: &mut Imported,
+    imported: &mut ImportReport,
 ) -> Result<()> {
     if speech.n_mels == 0 {
-        let found = sample_extractor::normalizes(&hf.dir).map_err(Error::before_running)?;
+        let found = sample_extractor::normalizes(&hf.dir).map_err(Error::into_usage_error)?;
         if found.is_none() {
             imported.notes.push(format!(
                 "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): the samples of a recording at 16 kHz \
@@ -32,7 +32,7 @@ pub(super) fn settings(
         });
         return Ok(());
     }
-    let found = feature_extractor::check(&hf.dir, speech).map_err(Error::before_running)?;
+    let found = feature_extractor::check(&hf.dir, speech).map_err(Error::into_usage_error)?;
     if !found {
         imported.notes.push(format!(
             "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): recordings become log-mel features at \
@@ -46,15 +46,15 @@ pub(super) fn settings(
 ///
 /// # Errors
 /// If the vocabulary lacks one of the tokens.
-pub(super) fn opened(
+pub(super) fn with_text_start(
     tokenizer: Tokenizer,
-    settings: &Generation,
-    imported: &mut Imported,
+    settings: &ImportedGeneration,
+    imported: &mut ImportReport,
 ) -> Result<Tokenizer> {
-    let (Some(opening), Some(end)) = (settings.opening(), settings.end.first()) else {
+    let (Some(opening), Some(end)) = (settings.transcript_prefix(), settings.end.first()) else {
         return Ok(tokenizer);
     };
-    if opening.open {
+    if opening.language_is_open {
         imported.notes.push(format!(
             "the generation settings leave the language of a text open, which transformers tells from the recording: {LANGUAGE} stands \
              in its place; formwork transcribe --language takes another"
@@ -71,5 +71,5 @@ pub(super) fn opened(
         })
     });
     let tokens = tokens.collect::<Result<Vec<u32>>>()?;
-    tokenizer.between(&tokens, &[*end])
+    tokenizer.with_tokens_around(&tokens, &[*end])
 }

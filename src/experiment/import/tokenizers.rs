@@ -1,17 +1,17 @@
 //! Converts the tokenizers of a folder to files of a run.
 
-use super::{Imported, recordings};
+use super::{ImportReport, recordings};
 use crate::error::{Error, Result};
-use crate::experiment::saved::{self, Beyond};
+use crate::experiment::run_contents::{self, VocabularyOverflow};
 use crate::interop::HfModel;
-use crate::interop::generation::Generation;
+use crate::interop::generation::ImportedGeneration;
 use crate::model::Use;
 use crate::tokenizer::hf::HfTokenizer;
 use crate::tokenizer::{MarkNames, Tokenizer, hf};
 use crate::train::run_dir;
 
 /// The forced first token of every text if it is a language token: a special token that is not a begin, end or padding token.
-fn language(tokenizer: &Tokenizer, settings: &Generation) -> Option<String> {
+fn language(tokenizer: &Tokenizer, settings: &ImportedGeneration) -> Option<String> {
     let id = settings.search.first?;
     let frame = tokenizer.frame().map(|frame| frame.begin);
     let others = [frame, settings.begin, settings.pad];
@@ -22,13 +22,13 @@ fn language(tokenizer: &Tokenizer, settings: &Generation) -> Option<String> {
 
 /// Returns the folder's tokenizers by the names of their files in a run, with the special tokens that its generation config
 /// names, and the folder's other tokenizer settings.
-pub(super) fn files(
+pub(super) fn tokenizer_files(
     hf: &HfModel,
-    settings: Option<&Generation>,
-    imported: &mut Imported,
+    settings: Option<&ImportedGeneration>,
+    imported: &mut ImportReport,
 ) -> Result<Vec<(&'static str, Vec<u8>)>> {
-    let pairs = hf.shape.task.uses() == Use::TextToText;
-    let found = hf::read(&hf.dir).map_err(Error::before_running)?;
+    let pairs = hf.shape.task.network_use() == Use::TextToText;
+    let found = hf::read(&hf.dir).map_err(Error::into_usage_error)?;
     let Some(found) = found else {
         imported.lacks_tokenizer = hf.shape.shape.vocab_size > 0;
         return Ok(Vec::new());
@@ -43,7 +43,12 @@ pub(super) fn files(
         ..
     } = found;
     let both = [Some(&tokenizer), target.as_ref()];
-    if let Some(Beyond { last, known, .. }) = saved::beyond(both, &hf.shape.shape) {
+    if let Some(VocabularyOverflow {
+        max_id: last,
+        vocabulary: known,
+        ..
+    }) = run_contents::vocabulary_overflow(both, &hf.shape.shape)
+    {
         return Err(Error::usage(format!(
             "{}: the tokenizer has ids up to {last}, and config.json says that the model has {known} tokens: one of \
              them is another model's",
@@ -53,8 +58,8 @@ pub(super) fn files(
     imported.unsupported.extend(ignored);
     imported.notes.extend(notes);
     let tokenizer = match settings {
-        Some(settings) if hf.shape.task.uses() == Use::SpeechToText => {
-            recordings::opened(tokenizer, settings, imported)?
+        Some(settings) if hf.shape.task.network_use() == Use::SpeechToText => {
+            recordings::with_text_start(tokenizer, settings, imported)?
         }
         _ => tokenizer,
     };

@@ -28,9 +28,9 @@ impl Array {
     }
 
     /// Returns what is wrong with its type or, regardless of other arrays, with its shape.
-    pub fn misfit(&self) -> Option<String> {
+    pub fn layout_fault(&self) -> Option<String> {
         let (name, dtype, shape) = (self.input.name, self.dtype, &self.shape);
-        let (formats, fits, wanted) = match self.input.holds {
+        let (formats, fits, wanted) = match self.input.content {
             ArrayContent::Pixels {
                 channels: c,
                 size: Some([h, w]),
@@ -125,8 +125,8 @@ impl Array {
     }
 
     /// Describes the first value that is not a valid target; `first` is the number of the first row.
-    pub fn faulty_number(&self, values: &[f32], first: usize) -> Option<String> {
-        let indicators = matches!(self.input.holds, ArrayContent::Indicators { .. });
+    pub fn invalid_target(&self, values: &[f32], first: usize) -> Option<String> {
+        let indicators = matches!(self.input.content, ArrayContent::Indicators { .. });
         let fine = |x: f32| match indicators {
             true => x == 0.0 || x == 1.0,
             false => x.is_finite(),
@@ -142,7 +142,7 @@ impl Array {
 
     /// Describes the first value that the model cannot read; `first` is the number of the first row, and each row has `tokens`
     /// tokens.
-    pub fn faulty(
+    pub fn invalid_value(
         &self,
         values: &[i64],
         cols: usize,
@@ -150,7 +150,7 @@ impl Array {
         tokens: usize,
     ) -> Option<String> {
         let name = self.input.name;
-        let (below, rule) = match self.input.holds {
+        let (below, rule) = match self.input.content {
             ArrayContent::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
             ArrayContent::Marks { .. } => {
                 (2, "it is 1 at global tokens and 0 at others".to_string())
@@ -178,7 +178,7 @@ impl Array {
             | ArrayContent::Features(_)
             | ArrayContent::Samples => return None,
         };
-        let scored = self.input.holds.is_answers();
+        let scored = self.input.content.is_labels();
         let fine = |x: i64| {
             usize::try_from(x).is_ok_and(|x| x < below) || scored && x == i64::from(NOT_SCORED)
         };
@@ -190,8 +190,8 @@ impl Array {
             };
             return Some(format!("`{name}`{place} is {}; {rule}", values[at]));
         }
-        match self.input.holds {
-            ArrayContent::Mask { .. } => holed(name, values, cols, first),
+        match self.input.content {
+            ArrayContent::Mask { .. } => invalid_mask(name, values, cols, first),
             _ => None,
         }
     }
@@ -205,7 +205,7 @@ fn ids(below: usize) -> String {
 }
 
 /// Describes the first row of a mask that is not padded on the right only, or that has no token.
-fn holed(name: &str, values: &[i64], cols: usize, first: usize) -> Option<String> {
+fn invalid_mask(name: &str, values: &[i64], cols: usize, first: usize) -> Option<String> {
     const RULE: &str = "rows may be filled up on the right alone: 1 at each token, then 0 (padding_side = \"right\")";
     let mut rows = values.chunks(cols).zip(first..);
     rows.find_map(|(row, number)| {

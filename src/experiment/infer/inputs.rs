@@ -5,7 +5,7 @@ use crate::data::SpeechShape;
 use crate::error::{Error, Fault, Result, suggestion};
 use crate::interop::weights::header;
 use crate::task::infer::{
-    ATTENTION_MASK, ArrayContent, Input, InputArrays, Matrix, Requirement, Start,
+    ATTENTION_MASK, ArrayContent, DecoderStart, Input, InputArrays, IntMatrix, Requirement,
 };
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -21,7 +21,7 @@ pub struct Inputs {
     path: PathBuf,
     arrays: BTreeMap<&'static str, Array>,
     rows: usize,
-    start: Option<Start>,
+    start: Option<DecoderStart>,
 }
 
 impl Inputs {
@@ -77,7 +77,7 @@ impl Inputs {
             rows: 0,
             start: None,
         };
-        faults.extend(inputs.misfits(asked));
+        faults.extend(inputs.layout_faults(asked));
         match faults.is_empty() {
             true => Ok(inputs),
             false => Err(inputs.faults(faults)),
@@ -97,19 +97,19 @@ impl Inputs {
     /// Returns the width of the widest array of token ids.
     pub fn tokens(&self) -> usize {
         let ids = self.arrays.values();
-        let ids = ids.filter(|array| matches!(array.input.holds, ArrayContent::Tokens { .. }));
+        let ids = ids.filter(|array| matches!(array.input.content, ArrayContent::Tokens { .. }));
         ids.map(|array| array.shape[1]).max().unwrap_or(0)
     }
 
     /// Returns the names of the arrays of labels in the file.
     pub fn labels(&self) -> impl Iterator<Item = &'static str> {
         let labels = self.arrays.values();
-        let labels = labels.filter(|array| array.input.holds.is_answers());
+        let labels = labels.filter(|array| array.input.content.is_labels());
         labels.map(|array| array.input.name)
     }
 
     /// Sets the special tokens with which decoder inputs are derived from labels.
-    pub(super) fn set_start(&mut self, start: Start) {
+    pub(super) fn set_start(&mut self, start: DecoderStart) {
         self.start = Some(start);
     }
 
@@ -128,10 +128,10 @@ impl Inputs {
     }
 
     /// Checks names, types and shapes, and determines the number of rows.
-    fn misfits(&mut self, asked: &[Input]) -> Vec<String> {
+    fn layout_faults(&mut self, asked: &[Input]) -> Vec<String> {
         let mut faults = Vec::new();
         for input in asked {
-            let wanted = match input.needed {
+            let wanted = match input.requirement {
                 Requirement::Never => continue,
                 Requirement::IfGiven(other) if !self.has(other) => continue,
                 Requirement::IfGiven(other) => {
@@ -149,7 +149,7 @@ impl Inputs {
             }
         }
         for array in self.arrays.values() {
-            faults.extend(array.misfit());
+            faults.extend(array.layout_fault());
         }
         if !faults.is_empty() {
             return faults;
@@ -157,7 +157,7 @@ impl Inputs {
         let first = asked.iter().find_map(|input| self.arrays.get(input.name));
         self.rows = first.map_or(0, |array| array.shape[0]);
         for input in asked {
-            faults.extend(self.misplaced(input, asked));
+            faults.extend(self.shape_conflict(input, asked));
         }
         faults
     }
@@ -168,7 +168,7 @@ impl Inputs {
             return Some(&array.shape);
         }
         let input = asked.iter().find(|input| input.name == name)?;
-        match input.needed {
+        match input.requirement {
             Requirement::UnlessGiven(other) => {
                 self.arrays.get(other).map(|array| array.shape.as_slice())
             }
@@ -177,7 +177,7 @@ impl Inputs {
     }
 
     /// Describes how the shape of an input contradicts the shapes of others or the model.
-    fn misplaced(&self, input: &Input, asked: &[Input]) -> Option<String> {
+    fn shape_conflict(&self, input: &Input, asked: &[Input]) -> Option<String> {
         let name = input.name;
         let shape = self.shape_of(name, asked)?;
         if let Some(array) = self.arrays.get(name)
@@ -189,7 +189,7 @@ impl Inputs {
                 array.shape[0]
             ));
         }
-        match input.holds {
+        match input.content {
             ArrayContent::Mask { of }
             | ArrayContent::Marks { of }
             | ArrayContent::Segments { of, .. }
@@ -228,7 +228,7 @@ impl Inputs {
     ///
     /// # Errors
     /// If a value cannot be read by the model, or the file cannot be read.
-    pub fn given(&self, rows: Range<usize>) -> Result<InputArrays> {
+    pub fn read_rows(&self, rows: Range<usize>) -> Result<InputArrays> {
         let mut given = InputArrays {
             rows: rows.len(),
             start: self.start,
@@ -240,14 +240,14 @@ impl Inputs {
                 .read(&mut file, &rows)
                 .map_err(Error::io("read", &self.path))?;
             if let (ArrayContent::Pixels { .. }, &[_, channels, height, width]) =
-                (array.input.holds, array.shape.as_slice())
+                (array.input.content, array.shape.as_slice())
             {
                 given.pixels = array.floats(&bytes);
                 given.image = [channels, height, width];
                 continue;
             }
             if let (ArrayContent::Features(_), &[_, n_mels, n_frames]) =
-                (array.input.holds, array.shape.as_slice())
+                (array.input.content, array.shape.as_slice())
             {
                 given.features = array.floats(&bytes);
                 given.speech = SpeechShape {
@@ -257,13 +257,13 @@ impl Inputs {
                 };
                 continue;
             }
-            if let ArrayContent::Samples = array.input.holds {
+            if let ArrayContent::Samples = array.input.content {
                 given.features = array.floats(&bytes);
                 continue;
             }
-            if let ArrayContent::Numbers | ArrayContent::Indicators { .. } = array.input.holds {
+            if let ArrayContent::Numbers | ArrayContent::Indicators { .. } = array.input.content {
                 let values = array.floats(&bytes);
-                if let Some(fault) = array.faulty_number(&values, rows.start) {
+                if let Some(fault) = array.invalid_target(&values, rows.start) {
                     return Err(self.fault(fault));
                 }
                 given.numbers.insert(name, values);
@@ -271,12 +271,12 @@ impl Inputs {
             }
             let values = array.integers(&bytes);
             let cols = array.cols();
-            let fault = array.faulty(&values, cols, rows.start, self.tokens());
+            let fault = array.invalid_value(&values, cols, rows.start, self.tokens());
             if let Some(fault) = fault {
                 return Err(self.fault(fault));
             }
             let values = values.into_iter().map(|x| x as i32).collect();
-            given.integers.insert(name, Matrix { values, cols });
+            given.integers.insert(name, IntMatrix { values, cols });
         }
         self.within_rows(&given, rows.start)?;
         Ok(given)
@@ -289,7 +289,7 @@ impl Inputs {
         };
         for (name, array) in &self.arrays {
             let (ArrayContent::Position { .. }, Some(values)) =
-                (array.input.holds, given.values(name))
+                (array.input.content, given.values(name))
             else {
                 continue;
             };

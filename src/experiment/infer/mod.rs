@@ -7,11 +7,13 @@ mod array;
 mod inputs;
 mod outputs;
 
-use super::open::Opened;
+use super::open::OpenedRun;
 use crate::error::{Error, Result};
-use crate::nn::record::Keep;
-use crate::task::infer::{Input, InputArrays, LABELS, Requirement, Scored, Start, passed};
-use crate::task::{Infers, Objective};
+use crate::nn::record::RecordSelection;
+use crate::task::infer::{
+    DecoderStart, Input, InputArrays, LABELS, LabelCounts, Requirement, run_pass,
+};
+use crate::task::{InferenceTask, Objective};
 use crate::train::{parameters, summed_gradients};
 use burn::optim::GradientsParams;
 use burn::tensor::TensorData;
@@ -30,7 +32,7 @@ pub const GRADIENT: &str = "grad.";
 #[derive(Clone, Copy, Debug)]
 pub struct Request {
     /// Outputs in addition to the last hidden states.
-    pub keep: Keep,
+    pub keep: RecordSelection,
     /// Whether to return the gradients of the mean cross-entropy against the labels. The run must be opened with
     /// [`open_tracked`](super::open::open_tracked).
     pub gradients: bool,
@@ -51,7 +53,7 @@ pub struct GlobalOutputs {
 ///
 /// # Errors
 /// If the task has no such function.
-fn task(opened: &Opened) -> Result<&dyn Infers> {
+fn task(opened: &OpenedRun) -> Result<&dyn InferenceTask> {
     opened.model.networks().infers.ok_or_else(|| {
         let kind = opened.experiment.task.kind();
         Error::usage(match opened.experiment.task.facts().has_towers() {
@@ -67,11 +69,11 @@ fn task(opened: &Opened) -> Result<&dyn Infers> {
 ///
 /// # Errors
 /// Those of [`Inputs::open`], [`task`] and [`start`].
-pub fn inputs(opened: &Opened, path: &Path, apart: Option<&str>) -> Result<Inputs> {
+pub fn inputs(opened: &OpenedRun, path: &Path, apart: Option<&str>) -> Result<Inputs> {
     let asked = task(opened)?.inputs(&opened.shape);
     let mut inputs = Inputs::open(path, &asked, apart)?;
     let derived = |input: &Input| {
-        matches!(input.needed, Requirement::UnlessGiven(_)) && !inputs.has(input.name)
+        matches!(input.requirement, Requirement::UnlessGiven(_)) && !inputs.has(input.name)
     };
     if asked.iter().any(derived) {
         inputs.set_start(start(opened)?);
@@ -83,9 +85,9 @@ pub fn inputs(opened: &Opened, path: &Path, apart: Option<&str>) -> Result<Input
 ///
 /// # Errors
 /// If the run has no tokenizer, or its tokenizer has no begin token.
-fn start(opened: &Opened) -> Result<Start> {
+fn start(opened: &OpenedRun) -> Result<DecoderStart> {
     let none = "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right in their place";
-    let tokenizer = opened.tokenizers.of_targets().ok_or_else(|| {
+    let tokenizer = opened.tokenizers.target_tokenizer().ok_or_else(|| {
         Error::usage(format!(
             "{none}: the run has no tokenizer that names the token of the beginning"
         ))
@@ -93,7 +95,7 @@ fn start(opened: &Opened) -> Result<Start> {
     let marks = tokenizer
         .marks()
         .map_err(|e| Error::usage(format!("{none}: {e}")))?;
-    Ok(Start {
+    Ok(DecoderStart {
         begin: marks.begin as i32,
         pad: marks.pad.unwrap_or(marks.begin) as i32,
     })
@@ -106,7 +108,7 @@ fn start(opened: &Opened) -> Result<Start> {
 /// If the model cannot read a value; if all labels are ignored; if gradients are requested without labels; the errors of
 /// `each`.
 pub fn infer(
-    opened: &Opened,
+    opened: &OpenedRun,
     inputs: &Inputs,
     request: &Request,
     each: &mut dyn FnMut(Range<usize>, Vec<(String, TensorData)>) -> Result<()>,
@@ -114,7 +116,7 @@ pub fn infer(
     let (model, task) = (&opened.model, task(opened)?);
     if request.gradients && inputs.labels().next().is_none() {
         let asked = task.inputs(&opened.shape).into_iter();
-        let mut labels = asked.filter(|input| input.holds.is_answers());
+        let mut labels = asked.filter(|input| input.content.is_labels());
         let labels = labels.next().map_or(LABELS, |input| input.name);
         return Err(inputs.fault(format!(
             "`{labels}` is missing: gradients are those of the mean loss against it"
@@ -125,9 +127,9 @@ pub fn infer(
         let starts = (0..rows).step_by(request.batch_size.max(1));
         starts.map(move |start| start..(start + request.batch_size.max(1)).min(rows))
     };
-    let mut scored = Scored::new();
+    let mut scored = LabelCounts::new();
     for rows in batches() {
-        count(task, inputs, &inputs.given(rows)?, &mut scored);
+        count(task, inputs, &inputs.read_rows(rows)?, &mut scored);
     }
     if let Some((name, _)) = scored.iter().find(|(_, count)| **count == 0) {
         return Err(inputs.fault(format!("`{name}` scores nothing: all that counts is -100")));
@@ -135,8 +137,8 @@ pub fn infer(
     let mut whole = GlobalOutputs::default();
     let mut loss = 0.0;
     for rows in batches() {
-        let given = inputs.given(rows.clone())?;
-        let passed = passed(task, &given, request.keep, &scored, request.gradients);
+        let given = inputs.read_rows(rows.clone())?;
+        let passed = run_pass(task, &given, request.keep, &scored, request.gradients);
         loss += passed.loss;
         if let Some(gradients) = passed.gradients {
             let gradients = GradientsParams::from_grads(gradients, model);
@@ -149,16 +151,16 @@ pub fn infer(
 }
 
 /// Counts the scored labels in some rows, by array of labels.
-fn count(task: &dyn Infers, inputs: &Inputs, given: &InputArrays, scored: &mut Scored) {
+fn count(task: &dyn InferenceTask, inputs: &Inputs, given: &InputArrays, scored: &mut LabelCounts) {
     for name in inputs.labels() {
-        if let Some(count) = task.answers(given, name) {
+        if let Some(count) = task.count_labels(given, name) {
             *scored.entry(name).or_default() += count;
         }
     }
 }
 
 /// Names and shapes of the outputs that exist once for all rows.
-fn whole_shapes(
+fn global_shapes(
     model: &Objective,
     inputs: &Inputs,
     request: &Request,
@@ -179,19 +181,19 @@ fn whole_shapes(
 /// # Errors
 /// As [`infer`]; if the file cannot be written.
 pub fn infer_into(
-    opened: &Opened,
+    opened: &OpenedRun,
     inputs: &Inputs,
     request: &Request,
     outputs: &mut Outputs,
 ) -> Result<()> {
-    outputs.of_all_rows(whole_shapes(&opened.model, inputs, request));
+    outputs.reserve_global(global_shapes(&opened.model, inputs, request));
     let mut each = |rows: Range<usize>, arrays| outputs.write_rows(inputs.rows(), rows, arrays);
     let whole = infer(opened, inputs, request, &mut each)?;
     if let Some(loss) = whole.loss {
-        outputs.write_whole(LOSS, &TensorData::new(vec![loss as f32], [1]))?;
+        outputs.write_global(LOSS, &TensorData::new(vec![loss as f32], [1]))?;
     }
     for (path, gradient) in &whole.gradients {
-        outputs.write_whole(&format!("{GRADIENT}{path}"), gradient)?;
+        outputs.write_global(&format!("{GRADIENT}{path}"), gradient)?;
     }
     Ok(())
 }

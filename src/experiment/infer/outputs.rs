@@ -1,7 +1,7 @@
 //! The output file of `infer`: safetensors, written row by row to a temporary file beside its target and renamed when complete.
 
 use crate::error::{Error, Result};
-use crate::files::Partial;
+use crate::files::PartialFile;
 use burn::tensor::TensorData;
 use safetensors::Dtype;
 use safetensors::tensor::{Metadata, TensorInfo};
@@ -19,15 +19,15 @@ const ALIGNMENT: usize = 8;
 #[derive(Debug)]
 pub struct Outputs {
     path: PathBuf,
-    file: Partial,
+    file: PartialFile,
     /// Names and shapes of the arrays that exist once for all rows.
-    whole: Vec<(String, Vec<usize>)>,
+    global_shapes: Vec<(String, Vec<usize>)>,
     /// Position of each array by name, known once the first rows are.
-    places: BTreeMap<String, Place>,
+    slots: BTreeMap<String, ArraySlot>,
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct ArraySlot {
     shape: Vec<usize>,
     begin: u64,
 }
@@ -47,21 +47,21 @@ impl Outputs {
         }
         Ok(Self {
             path: path.to_path_buf(),
-            file: Partial::beside(&target).map_err(Error::io("write", path))?,
-            whole: Vec::new(),
-            places: BTreeMap::new(),
+            file: PartialFile::beside(&target).map_err(Error::io("write", path))?,
+            global_shapes: Vec::new(),
+            slots: BTreeMap::new(),
         })
     }
 
     /// Returns the names and shapes of the arrays, once rows were written.
     pub fn shapes(&self) -> impl Iterator<Item = (&str, &[usize])> {
-        let places = self.places.iter();
+        let places = self.slots.iter();
         places.map(|(name, place)| (name.as_str(), place.shape.as_slice()))
     }
 
     /// Reserves space for arrays that exist once for all rows; must be called before the first rows are written.
-    pub(super) fn of_all_rows(&mut self, whole: Vec<(String, Vec<usize>)>) {
-        self.whole = whole;
+    pub(super) fn reserve_global(&mut self, whole: Vec<(String, Vec<usize>)>) {
+        self.global_shapes = whole;
     }
 
     /// Writes the range `rows` of `all` rows; every call passes the same arrays.
@@ -71,13 +71,15 @@ impl Outputs {
         rows: Range<usize>,
         arrays: Vec<(String, TensorData)>,
     ) -> Result<()> {
-        if self.places.is_empty() {
+        if self.slots.is_empty() {
             let shapes = arrays.iter().map(|(name, data)| {
                 let mut shape = data.shape().to_vec();
                 shape[0] = all;
                 (name.clone(), shape)
             });
-            let shapes = shapes.chain(std::mem::take(&mut self.whole)).collect();
+            let shapes = shapes
+                .chain(std::mem::take(&mut self.global_shapes))
+                .collect();
             self.begin(shapes).map_err(Error::io("write", &self.path))?;
         }
         for (name, data) in arrays {
@@ -88,7 +90,7 @@ impl Outputs {
     }
 
     /// Writes an array that exists once for all rows.
-    pub(super) fn write_whole(&mut self, name: &str, data: &TensorData) -> Result<()> {
+    pub(super) fn write_global(&mut self, name: &str, data: &TensorData) -> Result<()> {
         self.put(name, 0, data)
     }
 
@@ -96,8 +98,8 @@ impl Outputs {
     ///
     /// # Errors
     /// If writing fails.
-    pub fn place(self) -> Result<()> {
-        self.file.place().map_err(Error::io("write", &self.path))
+    pub fn finish(self) -> Result<()> {
+        self.file.persist().map_err(Error::io("write", &self.path))
     }
 
     /// Assigns each array its position and writes the header.
@@ -108,11 +110,11 @@ impl Outputs {
             let count = shape.iter().try_fold(WIDTH, |n, d| n.checked_mul(*d));
             let next = count.and_then(|bytes| bytes.checked_add(end));
             let next = next.ok_or_else(|| io::Error::other("the arrays are too large"))?;
-            let place = Place {
+            let place = ArraySlot {
                 shape: shape.clone(),
                 begin: end as u64,
             };
-            self.places.insert(name.clone(), place);
+            self.slots.insert(name.clone(), place);
             let info = TensorInfo {
                 dtype: Dtype::F32,
                 shape,
@@ -127,7 +129,7 @@ impl Outputs {
         self.file.write_all(&(header.len() as u64).to_le_bytes())?;
         self.file.write_all(&header)?;
         let first = (ALIGNMENT + header.len()) as u64;
-        for place in self.places.values_mut() {
+        for place in self.slots.values_mut() {
             place.begin += first;
         }
         Ok(())
@@ -135,7 +137,7 @@ impl Outputs {
 
     /// Writes values of an array, starting at its value number `first`.
     fn put(&mut self, name: &str, first: usize, data: &TensorData) -> Result<()> {
-        let Some(place) = self.places.get(name) else {
+        let Some(place) = self.slots.get(name) else {
             unreachable!("every batch gives the same arrays")
         };
         let at = place.begin + (first * WIDTH) as u64;

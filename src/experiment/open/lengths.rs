@@ -1,7 +1,7 @@
 //! Lengths of windows, segments and memories that a run is opened with, and the longest windows that it can read.
 
 use super::super::{Experiment, assemble};
-use super::stored;
+use super::stored_experiment;
 use crate::data::Shape;
 use crate::error::{Error, Result};
 use crate::train::parameters::{self, Parameter};
@@ -26,10 +26,10 @@ impl Lengths {
     /// # Errors
     /// If there is no run in the folder or its experiment is invalid; if a segment leaves no room for a memory; if the run
     /// carries a state without keys.
-    pub fn seeing(self, keys: usize, folder: &Path) -> Result<Self> {
-        let mut stored = stored(folder)?;
+    pub fn for_attention_length(self, keys: usize, folder: &Path) -> Result<Self> {
+        let mut stored = stored_experiment(folder)?;
         let imported = stored.data.is_imported();
-        if !imported && stored.data.in_every_window(keys).is_none() {
+        if !imported && stored.data.with_unit_stride(keys).is_none() {
             return Err(Error::usage(format!(
                 "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are no windows of a text; \
                  leave it out",
@@ -47,7 +47,7 @@ impl Lengths {
                 ..self
             });
         }
-        if !stored.model.remember_at_evaluation(0) {
+        if !stored.model.set_evaluation_memory(0) {
             return Err(Error::usage(format!(
                 "--attention-length {keys} has no effect: the run carries a state without keys; leave it out"
             )));
@@ -66,7 +66,9 @@ impl Lengths {
     }
 
     /// Returns the keys of `[data]` that flags set: the key, the flag, the value.
-    pub(super) fn of_data(&self) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
+    pub(super) fn data_overrides(
+        &self,
+    ) -> impl Iterator<Item = (&'static str, &'static str, usize)> {
         let all = [
             ("data.context", "--context", self.context),
             ("data.eval_stride", "--stride", self.stride),
@@ -76,18 +78,18 @@ impl Lengths {
     }
 
     /// Rewords an error from opening a run at these lengths: names the flag that was given instead of the key it sets.
-    pub(super) fn told(&self, error: Error) -> Error {
+    pub(super) fn reword_error(&self, error: Error) -> Error {
         match (error, self.context) {
             (Error::Run(reason), Some(context)) => Error::usage(format!(
                 "the run cannot read windows of {context}: {reason}"
             )),
             (Error::Invalid(mut faults), _) => {
-                for (key, flag, value) in self.of_data() {
+                for (key, flag, value) in self.data_overrides() {
                     let key = format!("--set {key}={value}: ");
                     for fault in &mut faults {
                         if fault.message.contains(&key) {
                             let flag = format!("{flag} {value}: ");
-                            fault.message = of_a_run(&fault.message.replace(&key, &flag));
+                            fault.message = reword_for_run(&fault.message.replace(&key, &flag));
                         }
                     }
                 }
@@ -99,7 +101,7 @@ impl Lengths {
 }
 
 /// Rewords the error about position tables that are shorter than the windows, with a remedy that suits a trained run.
-fn of_a_run(fault: &str) -> String {
+fn reword_for_run(fault: &str) -> String {
     const REMEDIES: [(&str, &str); 2] = [
         (
             "leave it out to follow the data, or cut texts: data.context = ",
@@ -131,7 +133,7 @@ pub(super) fn require_rows(
     };
     let all = |shape: &Shape| -> Result<Vec<Parameter>> {
         let model = assemble::objective(used, shape, device)?;
-        Ok(parameters::with_state(&model))
+        Ok(parameters::list_with_state(&model))
     };
     let (own, longer) = (all(&of_training)?, all(built)?);
     let mut both = own.iter().zip(&longer);

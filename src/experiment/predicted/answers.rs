@@ -1,8 +1,8 @@
 //! Predicts the answers to the questions of a split, one for all windows of a context.
 
-use super::in_batches;
+use super::for_each_batch;
 use crate::data::Source;
-use crate::data::batch::{Content, Item, QuestionAnswer, Window};
+use crate::data::batch::{Content, ContextWindow, Item, QuestionAnswer};
 use crate::error::Result;
 use crate::nn::pass::Pass;
 use crate::task::QuestionAnswering;
@@ -21,12 +21,12 @@ pub(super) fn lines(
     source: &dyn Source,
     batch_size: usize,
 ) -> Result<String> {
-    let mut best: BTreeMap<u64, (Arc<Window>, Span)> = BTreeMap::new();
-    in_batches(source, batch_size, |_, items| {
+    let mut best: BTreeMap<u64, (Arc<ContextWindow>, Span)> = BTreeMap::new();
+    for_each_batch(source, batch_size, |_, items| {
         for (window, span) in spans(model, items) {
             let of_question = best.entry(window.question);
             of_question
-                .and_modify(|(_, found)| *found = found.or(span))
+                .and_modify(|(_, found)| *found = found.better_of(span))
                 .or_insert((window, span));
         }
     })?;
@@ -37,24 +37,24 @@ pub(super) fn lines(
 }
 
 /// The best answer span in each of some windows.
-fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<Window>, Span)> {
+fn spans(model: &QuestionAnswering, items: &[Item]) -> Vec<(Arc<ContextWindow>, Span)> {
     let Content::Text(texts) = Content::of(items) else {
         return Vec::new();
     };
     let asked: &[QuestionAnswer] = texts.asked.as_deref().unwrap_or_default();
-    let windows: Vec<&Window> = asked.iter().map(|asked| asked.window.as_ref()).collect();
+    let windows: Vec<&ContextWindow> = asked.iter().map(|asked| asked.window.as_ref()).collect();
     let spans = model.spans(&texts, &windows, &Pass::evaluation());
     let windows = asked.iter().map(|asked| asked.window.clone());
     windows.zip(spans).collect()
 }
 
 /// The line of a question. As in scoring, "no answer" is predicted if the question may have none and that has the higher score.
-fn line(window: &Window, span: Span) -> Value {
+fn line(window: &ContextWindow, span: Span) -> Value {
     let none = window.may_have_no_answer && span.none > span.score;
     let [from, to] = span.bytes;
     let answer = if none { "" } else { &window.context[from..to] };
     json!({
-        "example": window.question, "id": &*window.id, "label": &*window.right, "predicted": answer,
+        "example": window.question, "id": &*window.id, "label": &*window.accepted_answers, "predicted": answer,
         "score": span.score, "no_answer_score": span.none,
     })
 }

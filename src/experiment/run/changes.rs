@@ -4,7 +4,7 @@
 use crate::data::files::{archive, packed};
 use crate::error::{Error, Fault, Result};
 use crate::experiment::Experiment;
-use crate::train::transfer::begins;
+use crate::train::transfer::is_initial_weight_key;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use toml::{Table, Value};
@@ -25,10 +25,10 @@ const FIXED: &[&str] = &[
 ];
 
 /// Further such keys for a run that learns from texts it generates itself.
-const FIXED_WRITING: &[&str] = &["decode.sampling.end"];
+const FIXED_IN_GENERATION: &[&str] = &["decode.sampling.end"];
 
 /// Message for changed keys that affect how evaluations are compared, and for changed evaluation examples.
-pub(super) const CHOSEN_ANEW: &str =
+pub(super) const BEST_RESET: &str =
     "the best evaluation is chosen anew: those so far do not compare with the ones to come";
 
 /// Returns the keys in which `asked` differs from `stored`, the experiment of the run in `folder`; both have anchored paths.
@@ -36,7 +36,7 @@ pub(super) const CHOSEN_ANEW: &str =
 ///
 /// # Errors
 /// [`Error::Invalid`] with every changed key that must not change.
-pub(super) fn between(
+pub(super) fn changed_keys(
     stored: &Experiment,
     asked: &Experiment,
     folder: &Path,
@@ -56,7 +56,7 @@ pub(super) fn between(
         let of_run = ["init.from", "init.image.from", "init.text.from"].contains(&name);
         begun && of_run && stored.contains_key(name) && asked.contains_key(name)
     };
-    let fixed = |name: &str| is_fixed(name, writes) || begins(name) && !moved(name);
+    let fixed = |name: &str| is_fixed(name, writes) || is_initial_weight_key(name) && !moved(name);
     let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()
@@ -80,7 +80,7 @@ pub(super) fn between(
 /// Whether a key must stay as it was; `writes` says whether the run learns from texts it generates.
 fn is_fixed(name: &str, writes: bool) -> bool {
     let own = match writes {
-        true => FIXED_WRITING,
+        true => FIXED_IN_GENERATION,
         false => &[],
     };
     FIXED
@@ -99,7 +99,7 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
     let may = |name: &str| {
         let table = name.split('.').next().unwrap_or(name);
         let other = ["name", "expect", "ablation"].contains(&table);
-        !other && !is_fixed(name, writes) && !begins(name)
+        !other && !is_fixed(name, writes) && !is_initial_weight_key(name)
     };
     Ok(all
         .filter(|(name, _)| may(name))
@@ -108,7 +108,7 @@ pub(super) fn changeable(experiment: &Experiment) -> Result<BTreeMap<String, Str
 }
 
 /// One line for each key whose value changes when the run is resumed.
-pub(super) fn told(
+pub(super) fn change_messages(
     before: &BTreeMap<String, String>,
     after: &BTreeMap<String, String>,
 ) -> Vec<String> {
@@ -133,7 +133,7 @@ fn without_places(experiment: &Experiment) -> Experiment {
     let mut bare = experiment.clone();
     bare.data = bare.data.with_paths(|path| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let plain = packed::stripped(&name);
+        let plain = packed::strip_ending(&name);
         let ending = plain.rsplit_once('.').map_or("", |(_, ending)| ending);
         archive::inside(path).unwrap_or_else(|| ending.into())
     });

@@ -1,42 +1,42 @@
 //! Trains a run from start to end: a new run, a replaced one, or a resumed one.
 
 mod changes;
-mod described;
+mod description;
+mod found_run;
 mod observer;
 mod options;
 mod ranks;
 mod required;
-mod standing;
 
-use super::assemble::{self, Weights};
-use super::data_files::{self, OtherData};
-use super::prerequisite::RUNS;
+use super::assemble::{self, WeightSource};
+use super::data_files::{self, ChangedFiles};
+use super::prerequisite::DEFAULT_FOLDER;
 use super::{
-    Experiment, Loaded, check, cost, data_summary, epochs, file, initial, judge, resolved_toml,
-    saved, teacher, temporary_keys, training, transfer,
+    Experiment, LoadedExperiment, check, cost, data_summary, epochs, file, initial, judge,
+    resolved_toml, run_contents, teacher, temporary_keys, training, transfer,
 };
-use crate::data::{Data, Places};
+use crate::data::{Data, SearchPath};
 use crate::error::{Error, Result};
-use crate::stop::Stop;
+use crate::stop::StopFlag;
 use crate::task::Objective;
 use crate::train;
 use crate::train::checkpoint;
 use crate::train::job::{Job, Outcome};
 use crate::train::journal::Journal;
 use crate::train::run_dir::{self, Existing, RunDir};
-use crate::train::run_files;
+use crate::train::run_manifest;
 use crate::train::transfer::INIT;
-use described::{describe, lost_machine};
+use description::{describe, restore_machine_json};
+use found_run::FoundRun;
 use observer::{RunObserver, captions, texts};
-pub use options::{Follower, Options, Unfollowed};
+pub use options::{Follower, NoFollower, Options};
 pub(super) use required::require_data;
-use standing::FoundRun;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Returns the default folder of a run.
 pub fn default_folder(name: &str) -> PathBuf {
-    Path::new(RUNS).join(name)
+    Path::new(DEFAULT_FOLDER).join(name)
 }
 
 /// What to do if the run's folder already exists.
@@ -56,7 +56,7 @@ pub enum Start {
 /// Errors of the experiment that only show once its data and model exist (reported before a folder is created); if the folder
 /// already holds a run; the errors of [`train::run`].
 pub fn train(
-    loaded: &Loaded,
+    loaded: &LoadedExperiment,
     folder: &Path,
     start: Start,
     mut options: Options,
@@ -70,10 +70,10 @@ pub fn train(
     let places = loaded.places();
     let ranks = options.ranks.clone();
     ranks::require_shares(&loaded.experiment.train, &ranks)?;
-    ranks::require_alike(&ranks, &loaded.experiment, folder)?;
+    ranks::require_same_setup(&ranks, &loaded.experiment, folder)?;
     let existing = match start {
         Start::ResumeOrNew if run_dir::is_run(folder) => {
-            let asked = ranks::of_steps(&ranks, loaded)?;
+            let asked = ranks::with_steps(&ranks, loaded)?;
             let asked = asked.as_ref().unwrap_or(loaded);
             return resume_in(&asked.experiment, &places, folder, options);
         }
@@ -86,7 +86,7 @@ pub fn train(
     for (key, other) in transfer::folders(experiment, &places) {
         others.push((key, other?));
     }
-    if let Some(frozen) = teacher::named(experiment) {
+    if let Some(frozen) = teacher::frozen_run(experiment) {
         others.push((frozen.key, frozen.folder(&places)?));
     }
     others.extend(judge::folder(experiment, &places)?.map(|folder| (judge::PATH, folder)));
@@ -99,24 +99,24 @@ pub fn train(
             )));
         }
     }
-    let data = ranks::data_to_train_on(&ranks, loaded)?;
-    let settled = epochs::settled(loaded, &data)?;
+    let data = ranks::training_data(&ranks, loaded)?;
+    let settled = epochs::with_steps(loaded, &data)?;
     let loaded = settled.as_ref().unwrap_or(loaded);
     let experiment = &loaded.experiment;
     require_data(experiment, &data)?;
     cost::require_memory(experiment, &places, &data.shape)?;
-    let stop = Stop::on_signals()?;
-    let weights = Weights::Initial {
+    let stop = StopFlag::on_signals()?;
+    let weights = WeightSource::Initial {
         places: &places,
         tokenizers: &data.tokenizers,
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights)?;
     let prints = training.attach_teacher_and_judge(experiment, &places, &data, [None, None])?;
-    training.take_settings(None, changes::changeable(experiment)?);
+    training.set_changeable_keys(None, changes::changeable(experiment)?);
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let run = match ranks.is_first() {
         true => RunDir::create(folder, existing)?,
-        false => RunDir::of_others(folder),
+        false => RunDir::of_other_rank(folder),
     };
     if ranks.is_first() {
         let taken = training.transferred.as_ref();
@@ -132,15 +132,15 @@ pub fn train(
     for note in data.tokenizers.notes() {
         (options.notice)(note);
     }
-    for note in data_summary::unread(&data) {
+    for note in data_summary::unread_messages(&data) {
         (options.notice)(&note);
     }
     if let Some(taken) = &training.transferred {
-        let from = experiment.init.beginnings().into_iter();
+        let from = experiment.init.initial_runs().into_iter();
         let from: Vec<String> = from.map(|one| one.from.display().to_string()).collect();
         (options.notice)(&format!("from {}: {taken}", from.join(" and ")));
     }
-    if let Some(note) = &training.of_teacher {
+    if let Some(note) = &training.teacher_note {
         (options.notice)(note);
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
@@ -155,31 +155,32 @@ pub fn train(
 /// [`train::run`].
 pub fn resume(folder: &Path, sets: &[String], options: Options) -> Result<Outcome> {
     run_dir::require_run(folder)?;
-    run_files::verify(folder)?;
+    run_manifest::verify(folder)?;
     temporary_keys::require_no_unset(sets)?;
     let loaded = file::load(&folder.join(run_dir::RESOLVED), sets)?;
-    check::check_to_go_on(&loaded)?;
+    check::check_for_resume(&loaded)?;
     ranks::require_shares(&loaded.experiment.train, &options.ranks)?;
-    ranks::require_alike(&options.ranks, &loaded.experiment, folder)?;
-    let loaded = ranks::of_steps(&options.ranks, &loaded)?.unwrap_or(loaded);
+    ranks::require_same_setup(&options.ranks, &loaded.experiment, folder)?;
+    let loaded = ranks::with_steps(&options.ranks, &loaded)?.unwrap_or(loaded);
     resume_in(&loaded.experiment, &loaded.places(), folder, options)
-        .map_err(|error| check::located(&loaded, error))
+        .map_err(|error| check::locate_error(&loaded, error))
 }
 
 fn resume_in(
     asked: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     folder: &Path,
     options: Options,
 ) -> Result<Outcome> {
     let ranks = options.ranks.clone();
-    let ended = ranks::told_by_first(&ranks, || left_alone(asked, places, folder, &options))?;
+    let ended =
+        ranks::outcome_of_first(&ranks, || finished_outcome(asked, places, folder, &options))?;
     if let Some(outcome) = ended {
         return Ok(outcome);
     }
     let run = ranks::in_turn(&ranks, || {
         if !ranks.is_first() {
-            return Ok(RunDir::of_others(folder));
+            return Ok(RunDir::of_other_rank(folder));
         }
         let run = RunDir::open(folder)?;
         checkpoint::clean(&run)?;
@@ -193,25 +194,25 @@ fn resume_in(
     // The link `latest` remains if its checkpoint was deleted.
     let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
     if search.found.is_none() && had {
-        return Err(standing::none_left(folder));
+        return Err(found_run::no_checkpoint_error(folder));
     }
     if let (Some(newest), true) = (search.newest(), ranks.is_first()) {
         checkpoint::fix_links(folder, newest.state())?;
     }
-    let experiment = &standing.taken(asked, &options);
+    let experiment = &standing.experiment_to_resume(asked, &options);
     let held = data_files::locate_and_verify(
         folder,
         experiment,
         &standing.stored.data,
         places,
-        options.other_data,
+        options.changed_files,
         options.notice,
     )?;
-    let saved = saved::tokenizers(folder)?;
-    let mut shape = saved::shape(folder)?;
-    saved::require_vocabulary(folder, &saved, &shape)?;
-    let saved = saved::as_read(saved, experiment, &shape)?;
-    if options.other_data == OtherData::Taken {
+    let saved = run_contents::tokenizers(folder)?;
+    let mut shape = run_contents::shape(folder)?;
+    run_contents::require_vocabulary(folder, &saved, &shape)?;
+    let saved = run_contents::with_framing(saved, experiment, &shape)?;
+    if options.changed_files == ChangedFiles::Accept {
         // Changed texts need a new retrieval database.
         shape.database = None;
     }
@@ -225,13 +226,13 @@ fn resume_in(
     require_data(experiment, &data)?;
     let notes = data_summary::notes(experiment, &data);
     notes.iter().for_each(|note| (options.notice)(note));
-    let others = judge::all_kept(experiment, folder)?;
+    let others = judge::all_stored_weights(experiment, folder)?;
     cost::require_memory(experiment, places, &data.shape)?;
-    let stop = Stop::on_signals()?;
+    let stop = StopFlag::on_signals()?;
     let device = assemble::device_at(experiment, true, ranks.gpu())?;
     let weights = match &search.found {
-        Some(found) => Weights::Trained(found),
-        None => Weights::Initial {
+        Some(found) => WeightSource::ForTraining(found),
+        None => WeightSource::Initial {
             places,
             tokenizers: &data.tokenizers,
         },
@@ -241,29 +242,29 @@ fn resume_in(
     training.attach_teacher_and_judge(experiment, places, &data, others)?;
     let before = changes::changeable(&standing.stored)?;
     let after = changes::changeable(experiment)?;
-    for line in changes::told(&before, &after) {
+    for line in changes::change_messages(&before, &after) {
         (options.notice)(&line);
     }
     let of_others = training.forget_best(held.last_step_with_other_eval_data(search.step()));
-    if training.take_settings(Some(before), after) || of_others {
-        (options.notice)(changes::CHOSEN_ANEW);
+    if training.set_changeable_keys(Some(before), after) || of_others {
+        (options.notice)(changes::BEST_RESET);
     }
     ranks::require_same_start(&ranks, &data, &training.model)?;
     let mut files = Vec::new();
-    files.extend((held.rewritten(search.step())?).map(|text| (run_dir::FILES, text)));
-    files.extend(lost_machine(folder, experiment, options.notice)?);
+    files.extend((held.updated_files_json(search.step())?).map(|text| (run_dir::FILES, text)));
+    files.extend(restore_machine_json(folder, experiment, options.notice)?);
     if let Some(taken) = &training.transferred {
         // A run without a checkpoint starts again, from the weights that its source has now.
-        let text = initial::text(&taken.checkpoints, experiment, places, folder)?;
+        let text = initial::init_json(&taken.checkpoints, experiment, places, folder)?;
         files.push((INIT, text));
     }
-    if !standing.changed.is_empty() || standing.other_places {
-        let resolved =
-            described::comment(folder) + &resolved_toml(&experiment.portable(places, folder)?);
+    if !standing.changed.is_empty() || standing.paths_changed {
+        let resolved = description::comment(folder)
+            + &resolved_toml(&experiment.with_portable_paths(places, folder)?);
         files.push((run_dir::RESOLVED, resolved.into_bytes()));
     }
     if ranks.is_first() {
-        run_files::replace(&run, &files)?;
+        run_manifest::replace(&run, &files)?;
     }
     let (model, job) = training.job(experiment, &data, run, stop, ranks);
     launch(experiment, &data, model, job, options)
@@ -271,9 +272,9 @@ fn resume_in(
 
 /// Returns the outcome of a run that has ended and lacks nothing; nothing is written. A folder in which a process trains, or in
 /// which one was interrupted, is examined later, under its lock.
-fn left_alone(
+fn finished_outcome(
     asked: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     folder: &Path,
     options: &Options,
 ) -> Result<Option<Outcome>> {
@@ -284,8 +285,11 @@ fn left_alone(
         return Ok(None);
     }
     let standing = FoundRun::of(asked, places, folder)?;
-    let copies = standing.changed.iter().any(|key| standing::of_copies(key));
-    let changes = copies || standing.other_places;
+    let copies = standing
+        .changed
+        .iter()
+        .any(|key| found_run::is_journal_copy_key(key));
+    let changes = copies || standing.paths_changed;
     let outcome = standing.outcome(asked, folder).filter(|_| !changes);
     if let (Some(_), Some(text)) = (&outcome, standing.nothing_to_do(asked)) {
         (options.notice)(&text);
@@ -309,7 +313,7 @@ fn launch(
     let samples = (ranks.is_first() && (experiment.train.sample.is_some() || kept))
         .then(|| Journal::open(path, job.state.samples_bytes))
         .transpose()?;
-    let outline = job.outline(&experiment.name);
+    let outline = job.summary(&experiment.name);
     let view = options.follower.view(&outline);
     let limits = Arc::new(Mutex::new(Vec::new()));
     let observer = RunObserver {
@@ -331,7 +335,7 @@ fn launch(
     limits.iter().for_each(|told| notice(told));
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is complete even if its scores cannot be stored.
-        if let Err(error) = saved::write_scores(&folder, "valid", outcome.step, scores) {
+        if let Err(error) = run_contents::write_scores(&folder, "valid", outcome.step, scores) {
             notice(&format!("the scores were not kept: {error}"));
         }
     }

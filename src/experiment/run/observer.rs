@@ -4,10 +4,10 @@ use super::options::Options;
 use crate::data::{Captions, Data, Database, Texts, Tokenizers, sample};
 use crate::error::{Error, Result};
 use crate::experiment::Experiment;
-use crate::experiment::measure::{described, measured};
+use crate::experiment::text_scores::{score_captions, score_translations};
 use crate::generate::{Describer, Sampling, TextGenerator, Translator};
-use crate::nn::neighbours::Retrieves;
-use crate::stop::Stop;
+use crate::nn::neighbours::Retriever;
+use crate::stop::StopFlag;
 use crate::task::Objective;
 use crate::train::job::{Observer, Report};
 use crate::train::journal::Journal;
@@ -28,7 +28,7 @@ pub(super) struct RunObserver {
     pub captions: Option<Arc<Captions>>,
     pub samples: Option<Journal>,
     /// Signals that text generation should stop.
-    pub stop: Stop,
+    pub stop: StopFlag,
     /// Messages about length limits that texts of the last evaluation reached.
     pub limits: Arc<Mutex<Vec<String>>>,
     /// The generated sample until its evaluation is complete.
@@ -61,9 +61,14 @@ impl Observer<Objective> for RunObserver {
             let describer = Describer::new(model, &self.tokenizers, config, self.context)?;
             return match describer {
                 Some(describer) => {
-                    let describer = describer.until(&self.stop);
+                    let describer = describer.with_stop(&self.stop);
                     let search = config.valid_search();
-                    shown(described(&describer, captions, &search, &config.metrics))
+                    shown(score_captions(
+                        &describer,
+                        captions,
+                        &search,
+                        &config.metrics,
+                    ))
                 }
                 None => Ok(Some(BTreeMap::new())),
             };
@@ -72,10 +77,10 @@ impl Observer<Objective> for RunObserver {
         let (Some(texts), Some(translator)) = (&self.texts, translator) else {
             return Ok(Some(BTreeMap::new()));
         };
-        let translator = translator.until(&self.stop);
+        let translator = translator.with_stop(&self.stop);
         let items = config.valid_items.unwrap_or(usize::MAX);
         let (search, metrics) = (config.valid_search(), &config.metrics);
-        let measured = measured(&translator, texts, items, &search, metrics);
+        let measured = score_translations(&translator, texts, items, &search, metrics);
         shown(measured.map(|(scores, told)| {
             *self.limits.lock().unwrap_or_else(PoisonError::into_inner) = told;
             scores
@@ -99,9 +104,10 @@ impl Observer<Objective> for RunObserver {
         let database = self
             .database
             .as_deref()
-            .map(|found| found as &dyn Retrieves);
+            .map(|found| found as &dyn Retriever);
         let prompts: &[&[u32]] = &[&prompt];
-        let mut generator = TextGenerator::retrieving(decoder, self.context, prompts, database)?;
+        let mut generator =
+            TextGenerator::with_retriever(decoder, self.context, prompts, database)?;
         generator.reserve(config.tokens);
         for _ in 0..config.tokens {
             if self.stop.is_raised() {
@@ -140,16 +146,18 @@ pub(super) fn texts(experiment: &Experiment, data: &Data, drawn: bool) -> Option
     if !drawn || count >= all.len() {
         return Some(all);
     }
-    Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
+    Some(Arc::new(
+        all.select(&sample::sampled_numbers(all.len(), count)),
+    ))
 }
 
 /// As [`texts`], for captions and transcripts.
 pub(super) fn captions(experiment: &Experiment, data: &Data) -> Option<Arc<Captions>> {
     let all = data.captions.valid.clone()?;
     match experiment.decode.valid_items {
-        Some(count) if count < all.len() => {
-            Some(Arc::new(all.chosen(&sample::numbers(all.len(), count))))
-        }
+        Some(count) if count < all.len() => Some(Arc::new(
+            all.select(&sample::sampled_numbers(all.len(), count)),
+        )),
         Some(_) | None => Some(all),
     }
 }

@@ -1,9 +1,9 @@
 //! Options of a training run: who follows it, and how to treat changed data.
 
 use crate::collective::Ranks;
-use crate::experiment::data_files::OtherData;
+use crate::experiment::data_files::ChangedFiles;
 use crate::train::job::{Report, RunSummary};
-use crate::train::view::{Unseen, View};
+use crate::train::view::{NoView, View};
 
 /// Follows a run from outside, such as a terminal view or printed lines. Only the first rank is followed.
 pub trait Follower: Send {
@@ -24,14 +24,14 @@ pub trait Follower: Send {
 
     /// Returns the view of every step and every batch of an evaluation. Called once, before the first step.
     fn view(&mut self, _outline: &RunSummary) -> Box<dyn View> {
-        Box::new(Unseen)
+        Box::new(NoView)
     }
 }
 
 /// A follower that ignores everything.
-pub struct Unfollowed;
+pub struct NoFollower;
 
-impl Follower for Unfollowed {}
+impl Follower for NoFollower {}
 
 /// Options of a training run.
 pub struct Options {
@@ -42,7 +42,7 @@ pub struct Options {
     /// Step after which the run saves and ends.
     pub pause_at: Option<u64>,
     /// How to treat data files that have changed since the run began.
-    pub other_data: OtherData,
+    pub changed_files: ChangedFiles,
     /// The processes that train the run together.
     pub ranks: Ranks,
 }
@@ -51,10 +51,10 @@ impl Options {
     /// Returns options without a follower and without messages.
     pub fn quiet() -> Self {
         Self {
-            follower: Box::new(Unfollowed),
+            follower: Box::new(NoFollower),
             notice: |_| {},
             pause_at: None,
-            other_data: OtherData::of_flag(false),
+            changed_files: ChangedFiles::of_flag(false),
             ranks: Ranks::solo(),
         }
     }

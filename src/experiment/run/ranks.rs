@@ -4,9 +4,11 @@ use crate::collective::Ranks;
 use crate::data::{Data, Tokenizers};
 use crate::digest::{self, hex};
 use crate::error::{Error, Result};
-use crate::experiment::{Experiment, Loaded, assemble, data_files, epochs, resolved_toml};
+use crate::experiment::{
+    Experiment, LoadedExperiment, assemble, data_files, epochs, resolved_toml,
+};
 use crate::nn::role::ParameterKind;
-use crate::task::{Objective, is_latest};
+use crate::task::{Objective, is_copied_to_average};
 use crate::tokenizer::{ChatTemplate, Tokenizer};
 use crate::train::checkpoint::weights_hash;
 use crate::train::job::Outcome;
@@ -21,7 +23,7 @@ use std::path::Path;
 /// If it cannot; the error names the nearest number that can.
 pub(super) fn require_shares(config: &TrainConfig, ranks: &Ranks) -> Result<()> {
     match train::ranks::fault(ranks.count(), config) {
-        Some(fault) if ranks.are_many() => Err(Error::usage(fault)),
+        Some(fault) if ranks.is_distributed() => Err(Error::usage(fault)),
         Some(_) | None => Ok(()),
     }
 }
@@ -30,12 +32,16 @@ pub(super) fn require_shares(config: &TrainConfig, ranks: &Ranks) -> Result<()> 
 ///
 /// # Errors
 /// If they differ; the error names the first rank that does.
-pub(super) fn require_alike(ranks: &Ranks, experiment: &Experiment, folder: &Path) -> Result<()> {
-    if !ranks.are_many() {
+pub(super) fn require_same_setup(
+    ranks: &Ranks,
+    experiment: &Experiment,
+    folder: &Path,
+) -> Result<()> {
+    if !ranks.is_distributed() {
         return Ok(());
     }
     let program = std::env::current_exe().and_then(|path| {
-        let (sum, _) = digest::of(File::open(path)?)?;
+        let (sum, _) = digest::sha256(File::open(path)?)?;
         Ok(hex(&sum))
     });
     let program = program.map_err(|e| Error::run(format!("cannot read this program: {e}")))?;
@@ -52,13 +58,13 @@ pub(super) fn require_alike(ranks: &Ranks, experiment: &Experiment, folder: &Pat
 /// If they differ; the error names the first rank that does. If the model has a batch norm, whose statistics ranks do not
 /// share.
 pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) -> Result<()> {
-    if !ranks.are_many() {
+    if !ranks.is_distributed() {
         return Ok(());
     }
-    let state = parameters::with_state(model)
+    let state = parameters::list_with_state(model)
         .into_iter()
         // The centre of self-distillation is computed over all ranks.
-        .filter(|parameter| !is_latest(&parameter.path))
+        .filter(|parameter| !is_copied_to_average(&parameter.path))
         .find(|parameter| parameter.role.kind == Some(ParameterKind::State));
     if let Some(state) = state {
         return Err(Error::usage(format!(
@@ -78,7 +84,7 @@ pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) 
 }
 
 fn require_same(ranks: &Ranks, does: &str, own: &[u8]) -> Result<()> {
-    let (sum, _) = digest::of(own).map_err(|e| Error::run(e.to_string()))?;
+    let (sum, _) = digest::sha256(own).map_err(|e| Error::run(e.to_string()))?;
     let all = ranks.all_gather(&sum)?;
     match all.iter().position(|sum| *sum != all[0]) {
         None => Ok(()),
@@ -106,7 +112,7 @@ pub(super) fn in_turn<T>(ranks: &Ranks, work: impl FnOnce() -> Result<T>) -> Res
 ///
 /// # Errors
 /// The errors of `look`; if a rank disagrees.
-pub(super) fn told_by_first(
+pub(super) fn outcome_of_first(
     ranks: &Ranks,
     look: impl Fn() -> Result<Option<Outcome>>,
 ) -> Result<Option<Outcome>> {
@@ -129,13 +135,13 @@ pub(super) fn told_by_first(
 ///
 /// # Errors
 /// As [`assemble::data_to_train_on`], on any rank; if a rank has other files.
-pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
-    if !ranks.are_many() {
-        return assemble::data_to_train_on(loaded);
+pub(super) fn training_data(ranks: &Ranks, loaded: &LoadedExperiment) -> Result<Data> {
+    if !ranks.is_distributed() {
+        return assemble::training_data(loaded);
     }
     let (experiment, places) = (&loaded.experiment, &loaded.places());
     let first = match ranks.is_first() {
-        true => Some(assemble::data_to_train_on(loaded)?),
+        true => Some(assemble::training_data(loaded)?),
         false => None,
     };
     let own = first.as_ref().map(|data| &data.tokenizers);
@@ -160,7 +166,7 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
                 .transpose()?
         },
     };
-    let sums = data_files::sums(experiment, places)?;
+    let sums = data_files::checksums(experiment, places)?;
     require_same(ranks, "has other files of data", sums.as_bytes())?;
     match first {
         Some(data) => Ok(data),
@@ -172,9 +178,12 @@ pub(super) fn data_to_train_on(ranks: &Ranks, loaded: &Loaded) -> Result<Data> {
 ///
 /// # Errors
 /// As [`data_to_train_on`] and [`epochs::settled`].
-pub(super) fn of_steps(ranks: &Ranks, loaded: &Loaded) -> Result<Option<Loaded>> {
+pub(super) fn with_steps(
+    ranks: &Ranks,
+    loaded: &LoadedExperiment,
+) -> Result<Option<LoadedExperiment>> {
     match loaded.experiment.train.epochs {
         None => Ok(None),
-        Some(_) => epochs::settled(loaded, &data_to_train_on(ranks, loaded)?),
+        Some(_) => epochs::with_steps(loaded, &training_data(ranks, loaded)?),
     }
 }

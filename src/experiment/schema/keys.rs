@@ -1,6 +1,6 @@
 //! The keys of experiment files in readable form, derived from the schema.
 
-use super::{extending, is_tagged, plain_types, visit, words};
+use super::{add_file_keys, is_tagged, plain_types, strip_doc_links, visit};
 use crate::experiment::Experiment;
 use schemars::schema_for;
 use serde_json::{Map, Value, json};
@@ -29,7 +29,7 @@ pub struct Section {
     /// The table's dotted name, with `[]` after a list of tables: `model.layers[].attention`.
     pub path: String,
     /// Other places where the same table can occur.
-    pub also: Vec<String>,
+    pub other_paths: Vec<String>,
     /// The kind that has these keys, if the table has kinds.
     pub kind: Option<String>,
     /// Meaning of the table or kind.
@@ -48,10 +48,10 @@ fn from_schema() -> Vec<Section> {
     let mut root = schema_for!(Experiment).to_value();
     visit(&mut root, &mut |table| {
         plain_types(table);
-        words(table);
+        strip_doc_links(table);
     });
-    extending(&mut root);
-    let mut walk = Walk {
+    add_file_keys(&mut root);
+    let mut walk = SchemaWalker {
         definitions: root["$defs"].take(),
         seen: Vec::new(),
         sections: Vec::new(),
@@ -60,7 +60,7 @@ fn from_schema() -> Vec<Section> {
     walk.table("", &root, &Value::Null);
     // Breadth first, so that a table is listed at its shortest path.
     while let Some((path, schema, default)) = walk.waiting.pop_front() {
-        walk.below(&path, &schema, &default);
+        walk.visit_value(&path, &schema, &default);
     }
     let order: Vec<Key> = walk.sections[0].keys.clone();
     let paths: Vec<String> = walk.sections.iter().map(|s| s.path.clone()).collect();
@@ -74,7 +74,7 @@ fn from_schema() -> Vec<Section> {
     walk.sections
 }
 
-struct Walk {
+struct SchemaWalker {
     definitions: Value,
     /// Definitions that have sections, by name, with the index range of these sections.
     seen: Vec<(String, Range<usize>)>,
@@ -83,7 +83,7 @@ struct Walk {
     waiting: VecDeque<(String, Value, Value)>,
 }
 
-impl Walk {
+impl SchemaWalker {
     /// Adds the sections of the table at `path`, and queues the values in it.
     fn table(&mut self, path: &str, schema: &Value, default: &Value) {
         let (definition, schema) = self.resolved(schema);
@@ -95,7 +95,7 @@ impl Walk {
         if let Some(name) = definition {
             if let Some((_, own)) = self.seen.iter().find(|(seen, _)| *seen == name) {
                 let same = self.sections[own.clone()].iter_mut();
-                same.for_each(|section| section.also.push(path.into()));
+                same.for_each(|section| section.other_paths.push(path.into()));
                 return;
             }
             let from = self.sections.len();
@@ -112,7 +112,7 @@ impl Walk {
             };
             self.sections.push(Section {
                 path: path.into(),
-                also: Vec::new(),
+                other_paths: Vec::new(),
                 kind: kind.map(Into::into),
                 meaning: match kind {
                     Some(_) => text(table, "description"),
@@ -140,14 +140,14 @@ impl Walk {
     }
 
     /// Visits the tables in a value.
-    fn below(&mut self, path: &str, schema: &Value, default: &Value) {
+    fn visit_value(&mut self, path: &str, schema: &Value, default: &Value) {
         let (_, whole) = self.resolved(schema);
         if whole["properties"].is_object() || is_tagged(&whole["oneOf"]) {
             self.table(path, schema, default);
         } else if whole["items"].is_object() {
-            self.below(&format!("{path}[]"), &whole["items"], &Value::Null);
+            self.visit_value(&format!("{path}[]"), &whole["items"], &Value::Null);
         } else if whole["additionalProperties"].is_object() {
-            self.below(
+            self.visit_value(
                 &format!("{path}.NAME"),
                 &whole["additionalProperties"],
                 &Value::Null,
@@ -170,7 +170,7 @@ impl Walk {
                 };
                 Key {
                     name: name.clone(),
-                    wanted: format!("{}{}", self.wanted(schema), bounds(schema)),
+                    wanted: format!("{}{}", self.type_text(schema), bounds(schema)),
                     default: toml(default),
                     meaning: meaning.into(),
                     source,
@@ -180,10 +180,10 @@ impl Walk {
     }
 
     /// A type in words: `whole number`, `"linear" or "constant"`, `list of tables`.
-    fn wanted(&self, schema: &Value) -> String {
+    fn type_text(&self, schema: &Value) -> String {
         let (_, whole) = self.resolved(schema);
         if let Some(values) = whole["enum"].as_array() {
-            return or(values.iter().map(Value::to_string));
+            return join_with_or(values.iter().map(Value::to_string));
         }
         if whole["const"].is_string() {
             return whole["const"].to_string();
@@ -194,14 +194,14 @@ impl Walk {
             return "table with a kind, or the kind".into();
         }
         if !alternatives.is_empty() {
-            return or(alternatives.iter().map(|one| self.wanted(one)));
+            return join_with_or(alternatives.iter().map(|one| self.type_text(one)));
         }
         if let Some(types) = whole["type"].as_array() {
             let each = types.iter().map(|one| json!({ "type": one }));
-            return or(each.map(|one| self.wanted(&one)));
+            return join_with_or(each.map(|one| self.type_text(&one)));
         }
         match whole["type"].as_str() {
-            Some("array") => format!("list of {}", several(&self.wanted(&whole["items"]))),
+            Some("array") => format!("list of {}", several(&self.type_text(&whole["items"]))),
             Some("object") => "table".into(),
             Some("string") => "text".into(),
             Some("boolean") => "true or false".into(),
@@ -269,7 +269,7 @@ fn text(schema: &Value, key: &str) -> String {
     schema[key].as_str().unwrap_or_default().to_string()
 }
 
-fn or(words: impl Iterator<Item = String>) -> String {
+fn join_with_or(words: impl Iterator<Item = String>) -> String {
     let mut all: Vec<String> = Vec::new();
     for word in words {
         if !all.contains(&word) {

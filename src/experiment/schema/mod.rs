@@ -16,7 +16,7 @@ pub fn schema() -> Value {
     let mut schema = schema_for!(Experiment).to_value();
     visit(&mut schema, &mut |table| {
         plain_types(table);
-        words(table);
+        strip_doc_links(table);
         table.remove("format");
         if table
             .get("required")
@@ -34,14 +34,14 @@ pub fn schema() -> Value {
     for variant in variants_mut(&mut schema["$defs"]["ModelConfig"]) {
         variant["properties"]["preset"] = preset.clone();
     }
-    visit(&mut schema, &mut tagged);
-    extending(&mut schema);
+    visit(&mut schema, &mut allow_kind_shorthand);
+    add_file_keys(&mut schema);
     schema["title"] = "An experiment of Formwork".into();
     schema
 }
 
 /// Adds the keys that are processed before a file is read as an experiment.
-fn extending(schema: &mut Value) {
+fn add_file_keys(schema: &mut Value) {
     for (key, other) in [("extends", "base"), ("base", "extends")] {
         schema["properties"][key] = json!({
             "description": format!("The file that this one is laid over, beside it; the same as `{other}`."),
@@ -101,7 +101,7 @@ fn plain_types(table: &mut Map<String, Value>) {
 }
 
 /// Converts documentation links to plain code words.
-fn words(table: &mut Map<String, Value>) {
+fn strip_doc_links(table: &mut Map<String, Value>) {
     if let Some(Value::String(text)) = table.get_mut("description") {
         let joined = text.replace('\n', " ");
         *text = joined.replace("[`", "`").replace("`]", "`");
@@ -125,7 +125,7 @@ fn is_tagged(alternatives: &Value) -> bool {
 }
 
 /// Allows a table with kinds to be given as the kind's name, or without a kind if it is merged over a table that has one.
-fn tagged(table: &mut Map<String, Value>) {
+fn allow_kind_shorthand(table: &mut Map<String, Value>) {
     if !table.get("oneOf").is_some_and(is_tagged) {
         return;
     }

@@ -23,24 +23,27 @@ pub(super) fn other_classes(
     if theirs == ours || theirs.len() != ours.len() {
         return Ok(None);
     }
-    let all = parameters::with_state(model).into_iter();
+    let all = parameters::list_with_state(model).into_iter();
     let heads = all.filter(|p| {
         p.role.place == Some(Place::Head)
             && (p.path.starts_with("head.") || p.path.starts_with("distilled_head."))
             && p.shape.last() == Some(&ours.len())
             && !lora::is_adapter(&p.path)
-            && way.is_none_or(|way| way.leads_to(&p.path))
+            && way.is_none_or(|way| way.maps_to(&p.path))
     });
     let heads: Vec<String> = heads.map(|p| p.path).collect();
-    if rules.taken(heads.iter().map(String::as_str))?.is_empty() {
+    if rules
+        .taken_paths(heads.iter().map(String::as_str))?
+        .is_empty()
+    {
         return Ok(None);
     }
-    told(theirs, ours, text)
+    other_classes_message(theirs, ours, text)
 }
 
 /// The message about a head with equally many other classes. In text data (`text`), labels are stored as class names, so
 /// reordering `classes` renumbers them; image data may renumber the names.
-fn told(theirs: &[String], ours: &[String], text: bool) -> Result<Option<String>> {
+fn other_classes_message(theirs: &[String], ours: &[String], text: bool) -> Result<Option<String>> {
     let mut pairs = theirs.iter().zip(ours).enumerate();
     let Some((number, (their, our))) = pairs.find(|(_, (their, our))| their != our) else {
         return Ok(None);
@@ -73,12 +76,14 @@ fn told(theirs: &[String], ours: &[String], text: bool) -> Result<Option<String>
 
 #[cfg(test)]
 mod tests {
-    use super::told;
+    use super::other_classes_message;
 
     #[test]
     fn another_order_is_refused_and_other_names_are_told() {
         let classes = |names: &str| -> Vec<String> { names.split(' ').map(String::from).collect() };
-        let said = |theirs: &str, ours: &str| told(&classes(theirs), &classes(ours), true);
+        let said = |theirs: &str, ours: &str| {
+            other_classes_message(&classes(theirs), &classes(ours), true)
+        };
         assert_eq!(said("a b c", "a b c").unwrap(), None);
         assert_eq!(
             said("a b c", "a d e").unwrap().unwrap(),

@@ -1,29 +1,30 @@
 //! The maximum text length that a model was made for. A run that starts from another one often truncates its texts to a shorter
 //! length, but its model can still read texts as long as the original model can.
 
-use super::{folder, of_texts};
-use crate::data::{Limit, Places, Shape};
+use super::{folder, text_source};
+use crate::data::{Limit, SearchPath, Shape};
 use crate::error::Result;
-use crate::experiment::{Experiment, file, initial, saved};
+use crate::experiment::{Experiment, file, initial, run_contents};
 use crate::train::run_dir;
 use std::path::Path;
 
 /// Maximum number of predecessors that are followed for runs of earlier versions.
-const FOLLOWED: usize = 16;
+const MAX_PREDECESSORS: usize = 16;
 
 /// Records in the data's shape the length limit of the run that the experiment starts from, if it exceeds the experiment's own.
 ///
 /// # Errors
 /// If files of that run are damaged.
-pub(in crate::experiment) fn of_beginning(
+pub(in crate::experiment) fn inherit_limit(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     shape: &mut Shape,
 ) -> Result<()> {
     // A missing run is reported when its weights are taken.
-    if let Some(Ok(folder)) = of_texts(experiment).map(|one| folder(&one, experiment.seed, places))
+    if let Some(Ok(folder)) =
+        text_source(experiment).map(|one| folder(&one, experiment.seed, places))
     {
-        shape.limit = beyond(Some(of_run(&folder)?), own(experiment, shape));
+        shape.limit = beyond(Some(limit_of_run(&folder)?), own(experiment, shape));
     }
     Ok(())
 }
@@ -33,36 +34,36 @@ pub(in crate::experiment) fn of_beginning(
 ///
 /// # Errors
 /// If files of the run are damaged.
-pub(in crate::experiment) fn noted(
+pub(in crate::experiment) fn length_limit(
     folder: &Path,
     experiment: &Experiment,
     shape: &Shape,
 ) -> Result<Option<Limit>> {
     let limit = match shape.limit {
         Some(limit) => Some(limit),
-        None => begun(folder, FOLLOWED)?,
+        None => inherited_limit(folder, MAX_PREDECESSORS)?,
     };
     Ok(beyond(limit, own(experiment, shape)))
 }
 
 /// The length limit of a run.
-fn of_run(folder: &Path) -> Result<Limit> {
-    found(folder, FOLLOWED)
+fn limit_of_run(folder: &Path) -> Result<Limit> {
+    find_limit(folder, MAX_PREDECESSORS)
 }
 
-fn found(folder: &Path, followed: usize) -> Result<Limit> {
-    let shape = saved::shape(folder)?;
+fn find_limit(folder: &Path, followed: usize) -> Result<Limit> {
+    let shape = run_contents::shape(folder)?;
     let experiment = file::load(&folder.join(run_dir::RESOLVED), &[])?.experiment;
     let own = own(&experiment, &shape);
     let limit = match shape.limit {
         Some(limit) => Some(limit),
-        None => begun(folder, followed)?,
+        None => inherited_limit(folder, followed)?,
     };
-    Ok(limit.map_or(own, |limit| limit.or(own)))
+    Ok(limit.map_or(own, |limit| limit.elementwise_max(own)))
 }
 
 /// The length limit of the text model that a run began from.
-fn begun(folder: &Path, followed: usize) -> Result<Option<Limit>> {
+fn inherited_limit(folder: &Path, followed: usize) -> Result<Option<Limit>> {
     let Some(followed) = followed.checked_sub(1) else {
         return Ok(None);
     };
@@ -73,7 +74,7 @@ fn begun(folder: &Path, followed: usize) -> Result<Option<Limit>> {
     };
     // The run may have been deleted or replaced by another one.
     Ok(run_dir::is_run(one)
-        .then(|| found(one, followed).ok())
+        .then(|| find_limit(one, followed).ok())
         .flatten())
 }
 
@@ -86,6 +87,6 @@ fn own(experiment: &Experiment, shape: &Shape) -> Limit {
 }
 
 fn beyond(limit: Option<Limit>, own: Limit) -> Option<Limit> {
-    let both = limit?.or(own);
+    let both = limit?.elementwise_max(own);
     (both != own).then_some(both)
 }

@@ -1,10 +1,10 @@
 //! The number of rows of embedding tables. Published models have more rows than their tokenizers have tokens (T5: 32,128 for
 //! 32,100). A run that starts from one needs the same number, or the tables would not fit.
 
-use super::{folder, of_texts};
-use crate::data::{Places, Shape, Tokenizers};
+use super::{folder, text_source};
+use crate::data::{SearchPath, Shape, Tokenizers};
 use crate::error::Result;
-use crate::experiment::{Experiment, saved};
+use crate::experiment::{Experiment, run_contents};
 use crate::tokenizer::Tokenizer;
 
 /// Raises the vocabulary sizes of data read with the tokenizers `own` to those of the run that the experiment starts from, if
@@ -12,25 +12,25 @@ use crate::tokenizer::Tokenizer;
 ///
 /// # Errors
 /// If files of that run are damaged.
-pub(in crate::experiment) fn of_beginning(
+pub(in crate::experiment) fn inherit_rows(
     experiment: &Experiment,
-    places: &Places,
+    places: &SearchPath,
     shape: &mut Shape,
     own: &Tokenizers,
 ) -> Result<()> {
     // A missing run is reported when its weights are taken.
-    let Some(Ok(folder)) = of_texts(experiment).map(|one| folder(&one, experiment.seed, places))
+    let Some(Ok(folder)) = text_source(experiment).map(|one| folder(&one, experiment.seed, places))
     else {
         return Ok(());
     };
-    let theirs = saved::shape(&folder)?;
+    let theirs = run_contents::shape(&folder)?;
     let (read, written) = (rows_read(&theirs), theirs.vocab_size);
     if read <= rows_read(shape) && written <= shape.vocab_size {
         return Ok(());
     }
-    let tokenizers = saved::tokenizers(&folder)?;
-    let reads = same(tokenizers.text.as_ref(), own.text.as_ref());
-    let writes = same(tokenizers.of_targets(), own.of_targets());
+    let tokenizers = run_contents::tokenizers(&folder)?;
+    let reads = is_same_or_extension(tokenizers.text.as_ref(), own.text.as_ref());
+    let writes = is_same_or_extension(tokenizers.target_tokenizer(), own.target_tokenizer());
     let rows = match (writes, reads) {
         (true, _) => written,
         // A model with a single vocabulary takes the row count of the other run's source vocabulary.
@@ -45,7 +45,7 @@ pub(in crate::experiment) fn of_beginning(
 }
 
 /// Raises the vocabulary sizes of the data to those of the run that reads it.
-pub(in crate::experiment) fn of_run(run: &Shape, shape: &mut Shape) {
+pub(in crate::experiment) fn raise_to_run(run: &Shape, shape: &mut Shape) {
     shape.vocab_size = shape.vocab_size.max(run.vocab_size);
     shape.limit = run.limit;
     if let (Some(sources), Some(of_run)) = (&mut shape.source_vocab_size, run.source_vocab_size) {
@@ -58,7 +58,7 @@ fn rows_read(shape: &Shape) -> usize {
     shape.source_vocab_size.unwrap_or(shape.vocab_size)
 }
 
-fn same(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> bool {
+fn is_same_or_extension(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> bool {
     theirs
         .zip(own)
         .is_some_and(|(theirs, own)| own.encodes_like(theirs) || own.extends(theirs))
@@ -78,10 +78,10 @@ mod tests {
             source_vocab_size: Some(39),
             ..Shape::of_text(8, 21)
         };
-        of_run(&run, &mut shape);
+        raise_to_run(&run, &mut shape);
         assert_eq!((shape.vocab_size, shape.source_vocab_size), (21, Some(40)));
         let mut one = Shape::of_text(8, 19);
-        of_run(&run, &mut one);
+        raise_to_run(&run, &mut one);
         assert_eq!((one.vocab_size, one.source_vocab_size), (20, None));
     }
 }

@@ -4,13 +4,13 @@ use super::Sums;
 use crate::error::Result;
 use crate::task::Objective;
 use crate::train::checkpoint::weights as stored;
-use crate::train::transfer::{GrownTables, continued};
+use crate::train::transfer::{GrownTables, extend_token_table};
 use burn::tensor::TensorData;
 use std::path::Path;
 
 /// Replaces those `taken` parameters that correspond to sums by the sum of both parameters in the file. If the file's
 /// vocabulary is shorter, the model's own rows for the additional tokens are kept.
-pub(super) fn summed(
+pub(super) fn apply_sums(
     model: Objective,
     file: &Path,
     sums: Sums,
@@ -27,7 +27,7 @@ pub(super) fn summed(
         let sum: Vec<f32> = pairs.map(|(one, other)| one + other).collect();
         let sum = TensorData::new(sum, one.shape().clone());
         let rows = longer.get(path);
-        let whole = rows.and_then(|rows| continued(&model, path, &sum, *rows));
+        let whole = rows.and_then(|rows| extend_token_table(&model, path, &sum, *rows));
         let sum = whole.unwrap_or(sum);
         Some((path.clone(), sum))
     });

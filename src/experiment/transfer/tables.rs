@@ -2,14 +2,14 @@
 
 use crate::device;
 use crate::model::ModelConfig;
-use crate::nn::position::resample::{repeat, resample_grid, stretch};
+use crate::nn::position::resample::{interpolate, repeat, resample_grid};
 use crate::nn::position::{ActsOn, PositionConfig, RowsOf};
-use crate::train::transfer::Lengthen;
+use crate::train::transfer::LengthChange;
 use burn::tensor::{Tensor, TensorData};
 
 /// A network, and the shape `[channels, height, width]` of the images that it reads, if it reads images.
 #[derive(Clone, Copy)]
-pub(super) struct Reader<'a> {
+pub(super) struct ImageReader<'a> {
     pub model: &'a ModelConfig,
     pub image: Option<[usize; 3]>,
 }
@@ -25,22 +25,22 @@ struct PatchLayout {
     tokens: usize,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ImageReader<'a> {
     fn position(self) -> Option<&'a PositionConfig> {
         self.model.transformer().map(|model| &model.stack.position)
     }
 
     /// Whether the position scheme of the image network also gives positions to the tokens before the patches.
-    fn counts_tokens(self) -> bool {
+    fn has_prefix_positions(self) -> bool {
         let parts = self.model.parts();
         let network = parts.map_or(self.model, |[(_, of_images), _]| of_images);
         network.transformer().is_some_and(|model| {
             let facts = model.stack.position.facts();
-            facts.text_counterpart().is_none() && !matches!(facts.acts(), ActsOn::Heads(_))
+            facts.text_counterpart().is_none() && !matches!(facts.acts_on(), ActsOn::Heads(_))
         })
     }
 
-    fn laid(self) -> Option<PatchLayout> {
+    fn patch_layout(self) -> Option<PatchLayout> {
         let grid = self.model.grid(self.image)?;
         let more = usize::from(self.model.has_distillation_token());
         Some(PatchLayout {
@@ -53,67 +53,73 @@ impl<'a> Reader<'a> {
 
 /// Whether the positions of patches differ: both networks read images, and their patch grids differ or, if tokens before the
 /// patches count as positions, those differ.
-pub(super) fn moved(readers: [Reader; 2]) -> bool {
-    let [Some(theirs), Some(ours)] = readers.map(Reader::laid) else {
+pub(super) fn patches_differ(readers: [ImageReader; 2]) -> bool {
+    let [Some(theirs), Some(ours)] = readers.map(ImageReader::patch_layout) else {
         return false;
     };
-    let counted = readers.into_iter().all(Reader::counts_tokens);
+    let counted = readers.into_iter().all(ImageReader::has_prefix_positions);
     theirs.sides != ours.sides || counted && theirs != ours
 }
 
 /// Resizes a position table of the first network for the second one, by interpolating or repeating rows: in two dimensions for
 /// image patches, in one for text. A position parameter without such rows is copied if its shape fits. `None` if the table
 /// cannot be resized. `antialias` applies to bicubic interpolation.
-pub(super) fn resampled(
-    [theirs, ours]: [Reader; 2],
+pub(super) fn resample_table(
+    [theirs, ours]: [ImageReader; 2],
     (path, data): (&str, &TensorData),
     shape: &[usize],
-    (how, antialias): (Lengthen, bool),
+    (how, antialias): (LengthChange, bool),
 ) -> Option<TensorData> {
     let (&[from, width], &[to, d]) = (&data.shape().to_vec()[..], shape) else {
         return None;
     };
-    let in_stages = |reader: Reader| {
+    let in_stages = |reader: ImageReader| {
         let depths = reader.model.stack_depths();
         depths.is_some_and(|depths| !depths.stages.is_empty())
     };
     if in_stages(theirs) && in_stages(ours) {
         let of_distances = width == d && path.ends_with("position.table");
         return match how {
-            Lengthen::Resample if of_distances => windows(data, d, [from, to], antialias),
-            Lengthen::Resample | Lengthen::Repeat => None,
+            LengthChange::Resample if of_distances => windows(data, d, [from, to], antialias),
+            LengthChange::Resample | LengthChange::Repeat => None,
         };
     }
     let [facts, own] = [theirs, ours].map(|reader| reader.position().map(PositionConfig::facts));
     let (facts, own) = (facts?, own?);
-    if width != d || from == 0 || facts.kind() != own.kind() || facts.reserved() != own.reserved() {
+    if width != d
+        || from == 0
+        || facts.kind() != own.kind()
+        || facts.reserved_rows() != own.reserved_rows()
+    {
         return None;
     }
     let Some(rows) = own.rows_of(path.rsplit('.').next().unwrap_or(path)) else {
         return (from == to).then(|| data.clone());
     };
     let table: Vec<f32> = data.iter::<f32>().collect();
-    let both = (theirs.laid(), ours.laid());
+    let both = (theirs.patch_layout(), ours.patch_layout());
     let values = match (how, rows, both) {
-        (Lengthen::Repeat, RowsOf::Positions, _) => repeat(&table, [from, to], d, own.reserved())?,
-        (Lengthen::Resample, RowsOf::Positions, (Some(theirs), Some(ours))) => {
-            let lengths = ([from, to], own.reserved());
+        (LengthChange::Repeat, RowsOf::Positions, _) => {
+            repeat(&table, [from, to], d, own.reserved_rows())?
+        }
+        (LengthChange::Resample, RowsOf::Positions, (Some(theirs), Some(ours))) => {
+            let lengths = ([from, to], own.reserved_rows());
             positions(&table, d, [theirs, ours], lengths, antialias)?
         }
-        (Lengthen::Resample, RowsOf::Positions, _) => {
-            stretch(&table, [from, to], d, own.reserved())?
+        (LengthChange::Resample, RowsOf::Positions, _) => {
+            interpolate(&table, [from, to], d, own.reserved_rows())?
         }
-        (Lengthen::Resample, RowsOf::GridRows, (Some(theirs), Some(ours)))
+        (LengthChange::Resample, RowsOf::GridRows, (Some(theirs), Some(ours)))
             if [theirs.sides[0], ours.sides[0]] == [from, to] =>
         {
             grid(&table, d, [[from, 1], [to, 1]], antialias)
         }
-        (Lengthen::Resample, RowsOf::GridColumns, (Some(theirs), Some(ours)))
+        (LengthChange::Resample, RowsOf::GridColumns, (Some(theirs), Some(ours)))
             if [theirs.sides[1], ours.sides[1]] == [from, to] =>
         {
             grid(&table, d, [[from, 1], [to, 1]], antialias)
         }
-        (Lengthen::Resample, RowsOf::GridDistances(of_class), (Some(theirs), Some(ours))) => {
+        (LengthChange::Resample, RowsOf::GridDistances(of_class), (Some(theirs), Some(ours))) => {
             let lengths = ([from, to], of_class);
             distances(&table, d, [theirs, ours], lengths, antialias)?
         }
@@ -213,14 +219,14 @@ mod tests {
     ) -> Option<Vec<f32>> {
         let (their_model, our_model) = (network(theirs.0), network(ours.0));
         let readers =
-            [(&their_model, theirs.1), (&our_model, ours.1)].map(|(model, image)| Reader {
+            [(&their_model, theirs.1), (&our_model, ours.1)].map(|(model, image)| ImageReader {
                 model,
                 image: Some(image),
             });
         let values: Vec<f32> = (0..from).map(|row| row as f32).collect();
         let data = TensorData::new(values, [from, 1]);
-        let how = (Lengthen::Resample, false);
-        let found = resampled(readers, (path, &data), &[to, 1], how)?;
+        let how = (LengthChange::Resample, false);
+        let found = resample_table(readers, (path, &data), &[to, 1], how)?;
         assert_eq!(found.shape().to_vec(), [to, 1]);
         Some(found.iter::<f32>().collect())
     }
@@ -278,25 +284,25 @@ mod tests {
             serde_json::from_value(json!({ "kind": "swin", "window": window })).unwrap()
         };
         let (theirs, ours) = (network(2), network(3));
-        let readers = [&theirs, &ours].map(|model| Reader {
+        let readers = [&theirs, &ours].map(|model| ImageReader {
             model,
             image: Some(TALL),
         });
         let values: Vec<f32> = (0..9).map(|row| row as f32).collect();
         let data = TensorData::new(values, [9, 1]);
-        let made = |path: &str, rows: usize, how: Lengthen| {
-            resampled(readers, (path, &data), &[rows, 1], (how, false))
+        let made = |path: &str, rows: usize, how: LengthChange| {
+            resample_table(readers, (path, &data), &[rows, 1], (how, false))
         };
         let path = "stages.0.blocks.1.position.table";
-        let found = made(path, 25, Lengthen::Resample).unwrap();
+        let found = made(path, 25, LengthChange::Resample).unwrap();
         let table: Vec<f32> = found.iter::<f32>().collect();
         // The distance of a position to itself.
         assert!((table[12] - 4.0).abs() < 1e-5, "{table:?}");
         assert!(table[0] < table[4] && table[0] < table[20], "{table:?}");
-        assert!(made(path, 24, Lengthen::Resample).is_none());
-        assert!(made(path, 25, Lengthen::Repeat).is_none());
+        assert!(made(path, 24, LengthChange::Resample).is_none());
+        assert!(made(path, 25, LengthChange::Repeat).is_none());
         let other = "stages.0.blocks.1.feed_forward.up.weight";
-        assert!(made(other, 25, Lengthen::Resample).is_none());
+        assert!(made(other, 25, LengthChange::Resample).is_none());
     }
 
     #[test]
@@ -314,21 +320,23 @@ mod tests {
         let both = [(&plain, SMALL), (&large, SMALL)];
         assert_eq!(moved_to(both, "position.table", [9, 3]).unwrap()[0], 0.0);
         let [theirs, ours] = [network(&plain), network(&large)];
-        let at = |model| Reader {
+        let at = |model| ImageReader {
             model,
             image: Some(SMALL),
         };
-        assert!(moved([at(&theirs), at(&ours)]) && !moved([at(&theirs), at(&theirs)]));
+        assert!(
+            patches_differ([at(&theirs), at(&ours)]) && !patches_differ([at(&theirs), at(&theirs)])
+        );
         let mean = json!({ "position": { "kind": "learned" }, "pooling": "mean" });
         let both = json!({ "position": { "kind": "learned" }, "pooling": "class_and_mean" });
         let [mean, both, taught] = [&mean, &both, &taught].map(network);
         for behind_others in [&mean, &taught] {
-            assert!(moved([at(&theirs), at(behind_others)]));
+            assert!(patches_differ([at(&theirs), at(behind_others)]));
         }
-        assert!(!moved([at(&theirs), at(&both)]));
+        assert!(!patches_differ([at(&theirs), at(&both)]));
         // In a scheme by rows and columns, a token before the patches has no position.
         let grid = json!({ "position": { "kind": "learned_2d" } });
         let mean = json!({ "position": { "kind": "learned_2d" }, "pooling": "mean" });
-        assert!(!moved([at(&network(&grid)), at(&network(&mean))]));
+        assert!(!patches_differ([at(&network(&grid)), at(&network(&mean))]));
     }
 }

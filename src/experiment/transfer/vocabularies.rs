@@ -2,7 +2,7 @@
 
 use crate::data::{Shape, Tokenizers};
 use crate::error::{Error, Result};
-use crate::experiment::saved;
+use crate::experiment::run_contents;
 use crate::nn::role::Place;
 use crate::task::Objective;
 use crate::tokenizer::Tokenizer;
@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// A vocabulary in relation to that of the other run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Vocabulary {
+enum VocabularyRelation {
     /// The same tokens.
     Same,
     /// The same tokens, followed by additional ones.
@@ -22,7 +22,7 @@ enum Vocabulary {
     Other,
 }
 
-impl Vocabulary {
+impl VocabularyRelation {
     fn of(theirs: Option<&Tokenizer>, own: Option<&Tokenizer>) -> Self {
         match (theirs, own) {
             (None, _) => Self::Same,
@@ -38,22 +38,22 @@ impl Vocabulary {
 ///
 /// # Errors
 /// If embedding rows would be taken that belong to other tokens.
-pub(super) fn longer(
+pub(super) fn extended_tables(
     (rules, way): (&TransferConfig, Option<&PathMapping>),
     folder: &Path,
     own: &Tokenizers,
     [there, here]: [&Shape; 2],
     model: &Objective,
 ) -> Result<GrownTables> {
-    let theirs = saved::tokenizers(folder)?;
-    let reads = Vocabulary::of(theirs.text.as_ref(), own.text.as_ref());
-    let writes = Vocabulary::of(theirs.of_targets(), own.of_targets());
-    let all = parameters::with_state(model);
+    let theirs = run_contents::tokenizers(folder)?;
+    let reads = VocabularyRelation::of(theirs.text.as_ref(), own.text.as_ref());
+    let writes = VocabularyRelation::of(theirs.target_tokenizer(), own.target_tokenizer());
+    let all = parameters::list_with_state(model);
     // Adapters are not shared with the other run.
     let all: Vec<_> = all
         .into_iter()
         .filter(|p| !lora::is_adapter(&p.path))
-        .filter(|p| way.is_none_or(|way| way.leads_to(&p.path)))
+        .filter(|p| way.is_none_or(|way| way.maps_to(&p.path)))
         .collect();
     let of_source = |p: &Parameter| p.role.place == Some(Place::SourceTokens);
     let one = !all.iter().any(of_source);
@@ -64,10 +64,10 @@ pub(super) fn longer(
         _ => writes,
     };
     let of_tokens = || all.iter().filter(|p| p.role.has_row_per_token());
-    let foreign = of_tokens().filter(|p| vocabulary(p) == Vocabulary::Other);
-    let foreign = rules.taken(foreign.map(|p| p.path.as_str()))?;
+    let foreign = of_tokens().filter(|p| vocabulary(p) == VocabularyRelation::Other);
+    let foreign = rules.taken_paths(foreign.map(|p| p.path.as_str()))?;
     if !foreign.is_empty() {
-        return Err(other(folder, &foreign));
+        return Err(mismatch_error(folder, &foreign));
     }
     let rows = |p: &Parameter| {
         [there, here].map(|shape| match of_source(p) {
@@ -75,11 +75,11 @@ pub(super) fn longer(
             false => shape.vocab_size,
         })
     };
-    let longer = of_tokens().filter(|p| vocabulary(p) == Vocabulary::Longer);
+    let longer = of_tokens().filter(|p| vocabulary(p) == VocabularyRelation::Longer);
     Ok(longer.map(|p| (p.path.clone(), rows(p))).collect())
 }
 
-fn other(folder: &Path, foreign: &[&str]) -> Error {
+fn mismatch_error(folder: &Path, foreign: &[&str]) -> Error {
     let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
     Error::usage(format!(
         "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; to take the run's, leave \

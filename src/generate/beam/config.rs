@@ -90,14 +90,14 @@ impl DoneWhen {
 
 /// What limits the length of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Limit {
+pub enum LengthLimit {
     /// `max_len_a` and `max_len_b` of the search.
     Search,
     /// The number of positions of the model.
     Model,
 }
 
-impl Limit {
+impl LengthLimit {
     /// All variants.
     pub const ALL: [Self; 2] = [Self::Search, Self::Model];
 }
@@ -137,25 +137,25 @@ impl BeamConfig {
 
     /// Returns the maximum number of tokens, also limited by the `placed` positions of a model, if it has a limit; and
     /// which limit applies.
-    pub fn longest(&self, source_len: usize, placed: Option<usize>) -> (usize, Limit) {
+    pub fn limited_len(&self, source_len: usize, placed: Option<usize>) -> (usize, LengthLimit) {
         let wanted = self.max_len(source_len);
         match placed.filter(|placed| *placed < wanted) {
-            Some(placed) => (placed.max(1), Limit::Model),
-            None => (wanted.max(1), Limit::Search),
+            Some(placed) => (placed.max(1), LengthLimit::Model),
+            None => (wanted.max(1), LengthLimit::Search),
         }
     }
 
     /// Describes a length limit for a message.
-    pub fn limit_told(&self, limit: Limit) -> String {
+    pub fn describe_limit(&self, limit: LengthLimit) -> String {
         match limit {
-            Limit::Search if self.max_len_a == 0.0 => {
+            LengthLimit::Search if self.max_len_a == 0.0 => {
                 format!("decode.search.max_len_b = {} allows", self.max_len_b)
             }
-            Limit::Search => format!(
+            LengthLimit::Search => format!(
                 "decode.search.max_len_a = {:?} and max_len_b = {} allow",
                 self.max_len_a, self.max_len_b
             ),
-            Limit::Model => "the model can place".into(),
+            LengthLimit::Model => "the model can place".into(),
         }
     }
 
@@ -193,7 +193,7 @@ impl BeamConfig {
 
 /// Tokens with a special role in the search.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Rules {
+pub struct TokenRules {
     /// Tokens that end a text; the first one follows a text that has reached its limit. If there are none, texts end
     /// only at their limit.
     pub ends: Vec<u32>,
@@ -201,7 +201,7 @@ pub struct Rules {
     pub banned: Vec<u32>,
 }
 
-impl Rules {
+impl TokenRules {
     /// Builds the rules of a tokenizer: a text ends with the end mark and contains no other special token except
     /// sentinels: none that begins or separates texts, pads rows or stands for unknown text.
     ///
@@ -244,7 +244,7 @@ impl BeamConfig {
     }
 }
 
-impl Rules {
+impl TokenRules {
     /// Returns, for each token, whether it may be written or end a text, or begin one if `begins`.
     pub(super) fn allowed(
         &self,

@@ -21,7 +21,7 @@ mod length_penalty;
 
 use crate::error::{Error, Result};
 
-pub use config::{AtLimit, BeamConfig, DoneWhen, Limit, Rules};
+pub use config::{AtLimit, BeamConfig, DoneWhen, LengthLimit, TokenRules};
 pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
 
 /// A model that reads several rows at once, token by token, and scores the next tokens.
@@ -42,7 +42,7 @@ pub trait NextScores {
 
 /// Beginning and length limit of the search for a source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sentence {
+pub struct SearchStart {
     /// First token that is read: the mark that begins a target, or the last token of a prompt.
     pub first: u32,
     /// Maximum tokens of its text, not counting the end mark.
@@ -84,8 +84,8 @@ const ROUNDING: f32 = 1e-2;
 /// Errors of the model; scores that are not log-probabilities, or allow no token.
 pub fn search(
     model: &mut dyn NextScores,
-    sentences: &[Sentence],
-    rules: &Rules,
+    sentences: &[SearchStart],
+    rules: &TokenRules,
     config: &BeamConfig,
 ) -> Result<Vec<Vec<Hypothesis>>> {
     let mut found: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len()];
@@ -106,7 +106,7 @@ pub fn search(
         let vocab_size = scores.len() / rows.len();
         config.require_vocabulary(vocab_size)?;
         assert_eq!(scores.len(), vocab_size * rows.len(), "scores of each row");
-        let step = Step {
+        let step = StepScores {
             scores: &scores,
             vocab_size,
             // All rows have the same length; a token that every text begins with is not chosen.
@@ -129,16 +129,16 @@ pub fn search(
 }
 
 /// The scores of a step, with the rules that apply to it.
-struct Step<'a> {
+struct StepScores<'a> {
     scores: &'a [f32],
     vocab_size: usize,
     allowed: Vec<bool>,
     ends: &'a [u32],
-    sentences: &'a [Sentence],
+    sentences: &'a [SearchStart],
     config: &'a BeamConfig,
 }
 
-impl Step<'_> {
+impl StepScores<'_> {
     /// Whether a token ends a text.
     fn is_end(&self, token: u32) -> bool {
         self.ends.contains(&token)
@@ -163,8 +163,12 @@ impl Step<'_> {
             for candidate in best.iter().take(beam).filter(is_over) {
                 let mut tokens = group[candidate.row].tokens.clone();
                 tokens.extend(Some(candidate.token).filter(|token| !self.is_end(*token)));
-                self.config
-                    .keep(&mut found[sentence], tokens, len + 1, candidate.log_prob);
+                self.config.insert_finished(
+                    &mut found[sentence],
+                    tokens,
+                    len + 1,
+                    candidate.log_prob,
+                );
             }
             let going_on = best.iter().filter(|c| !is_over(c)).take(beam);
             let open: Vec<Candidate> = going_on.copied().collect();
@@ -249,7 +253,13 @@ impl Step<'_> {
 impl BeamConfig {
     /// Inserts a finished hypothesis of `len` tokens, including its end mark, among the best that were found; of equal
     /// ones the earlier stay first.
-    fn keep(&self, found: &mut Vec<Hypothesis>, tokens: Vec<u32>, len: usize, log_prob: f64) {
+    fn insert_finished(
+        &self,
+        found: &mut Vec<Hypothesis>,
+        tokens: Vec<u32>,
+        len: usize,
+        log_prob: f64,
+    ) {
         let score = log_prob / self.length_penalty.divisor(len);
         let place = found.partition_point(|f| f.score >= score);
         found.insert(
@@ -260,7 +270,7 @@ impl BeamConfig {
                 score,
             },
         );
-        found.truncate(self.kept());
+        found.truncate(self.max_finished());
     }
 
     /// Whether one of the open candidates, of `len` tokens each and at most `max_len`, can end better than what was found.
@@ -274,7 +284,7 @@ impl BeamConfig {
         let Some(likeliest) = open.first() else {
             return false;
         };
-        let Some(worst) = found.last().filter(|_| found.len() >= self.kept()) else {
+        let Some(worst) = found.last().filter(|_| found.len() >= self.max_finished()) else {
             return true;
         };
         let divisor = match self.done_when {
@@ -286,7 +296,7 @@ impl BeamConfig {
     }
 
     /// Number of finished hypotheses that are kept while others continue.
-    fn kept(&self) -> usize {
+    fn max_finished(&self) -> usize {
         let beam = match self.done_when {
             DoneWhen::Settled => 1,
             DoneWhen::Unlikely | DoneWhen::Full => self.beam,

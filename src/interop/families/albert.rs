@@ -4,12 +4,12 @@
 //! HF divides `num_hidden_layers` steps into `num_hidden_groups` groups of consecutive steps. Each step applies the
 //! `inner_group_num` layers of its group, so that the stack has `num_hidden_layers · inner_group_num` blocks.
 
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::{MaskingConfig, Pairs, Unit};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{EncoderConfig, ModelConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
@@ -63,10 +63,10 @@ fn layers(hf: &HfConfig) -> (usize, ShareConfig) {
 
 fn encoder(hf: &HfConfig, context: usize) -> EncoderConfig {
     let (blocks, share_layers) = layers(hf);
-    let usual = bert::Usual {
+    let usual = bert::Defaults {
         activation: "gelu_new",
         dropout: 0.0,
-        ..bert::Usual::of([4096, 64, 16_384])
+        ..bert::Defaults::of([4096, 64, 16_384])
     };
     let mut config = EncoderConfig {
         n_layers: Some(blocks),
@@ -119,7 +119,7 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let class = match (&of.task, text_heads::ending(&of.task)) {
         (_, Some(ending)) => ending,
         (TaskConfig::MaskedLm(c), None) => match c.pairs {
@@ -189,19 +189,19 @@ fn table(of: &HfShape) -> Table {
             ],
         );
     }
-    if !text_heads::reads_whole(&of.task) {
+    if !text_heads::is_sequence_task(&of.task) {
         table.ignored.push("albert.pooler.weight");
         table.ignored.push("albert.pooler.bias");
     }
     if text_heads::add(&mut table, &of.task, ["albert.pooler", "classifier"]) {
         return table;
     }
-    table.linear("albert.pooler", "model.pooler", Stored::OutIn);
-    table.linear("predictions.dense", "head.transform", Stored::OutIn);
+    table.linear("albert.pooler", "model.pooler", Orientation::OutIn);
+    table.linear("predictions.dense", "head.transform", Orientation::OutIn);
     table.norm("predictions.LayerNorm", "head.norm");
     table.same("predictions.bias", "head.bias");
     let order = "sop_classifier.classifier";
-    table.linear(order, "pair_head", Stored::OutIn);
+    table.linear(order, "pair_head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("predictions.decoder.weight");
         table.ignored.push("predictions.decoder.bias");
@@ -222,7 +222,7 @@ fn table(of: &HfShape) -> Table {
 fn add_embeddings(table: &mut Table) {
     bert::add_embeddings(table, "albert.embeddings");
     let projection = "albert.encoder.embedding_hidden_mapping_in";
-    table.linear(projection, "model.projection", Stored::OutIn);
+    table.linear(projection, "model.projection", Orientation::OutIn);
     table.ignored = vec!["embeddings.position_ids"];
 }
 
@@ -231,8 +231,12 @@ fn owned(config: &EncoderConfig) -> impl Iterator<Item = (usize, String)> {
     let layers = config.n_layers();
     let share = config.stack.share_layers;
     let owners = share.owners(layers);
-    let of_group = layers / share.by().map_or(layers, |by| by.groups).max(1);
-    let owned = (0..layers).filter(move |layer| owners.mixing(*layer) == *layer);
+    let of_group = layers
+        / share
+            .groups_and_cycle()
+            .map_or(layers, |by| by.groups)
+            .max(1);
+    let owned = (0..layers).filter(move |layer| owners.mixer_owner(*layer) == *layer);
     owned.map(move |layer| {
         let (group, inner) = (layer / of_group, layer % of_group);
         let name = format!("albert.encoder.albert_layer_groups.{group}.albert_layers.{inner}");

@@ -1,7 +1,7 @@
 //! BART (Lewis et al. 2019): the post-norm Transformer with learned positions, a norm on the embeddings and a constant
 //! bias on the logits. The models of Marian, mBART, PEGASUS and M2M-100 use the same names.
 
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, layer_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -91,16 +91,19 @@ pub(super) fn require_class(hf: &HfConfig, classes: &[&str]) {
 
 /// The two stacks of BART and Marian, without positions and vocabulary.
 pub(super) fn config(hf: &HfConfig) -> EncoderDecoderConfig {
-    placed(hf, NormPlacement::Post)
+    config_with_norms(hf, NormPlacement::Post)
 }
 
 /// Same as [`config`], with this placement of norms: after the layers, or before them and after the last one.
-pub(super) fn placed(hf: &HfConfig, norm_placement: NormPlacement) -> EncoderDecoderConfig {
-    activated(hf, norm_placement, "gelu")
+pub(super) fn config_with_norms(
+    hf: &HfConfig,
+    norm_placement: NormPlacement,
+) -> EncoderDecoderConfig {
+    config_with_activation(hf, norm_placement, "gelu")
 }
 
 /// Same as [`placed`], with this default activation.
-pub(super) fn activated(
+pub(super) fn config_with_activation(
     hf: &HfConfig,
     norm_placement: NormPlacement,
     activation: &str,
@@ -182,8 +185,8 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let ModelConfig::EncoderDecoder(config) = &of.model else {
         return None;
     };
-    let reads = plain(&config.stack, &config.encoder_depth())?;
-    let writes = plain(&config.stack, &config.decoder_depth())?;
+    let reads = summarize(&config.stack, &config.encoder_depth())?;
+    let writes = summarize(&config.stack, &config.decoder_depth())?;
     Some(json!({
         "architectures": [class],
         "vocab_size": of.shape.source_vocab_size.unwrap_or(of.shape.vocab_size),

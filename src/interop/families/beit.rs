@@ -3,12 +3,12 @@
 //!
 //! The vector of masked patches (`mask_token`), which only training by image tokens uses, is ignored and not written.
 
-use super::declined::{Declined, unless, unless_square};
+use super::declined::{Declined, difference_unless, difference_unless_square};
 use super::vit;
 use super::{Family, HfShape};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::vision::Pooling;
 use crate::model::{ModelConfig, VisionConfig};
 use crate::nn::attention::AttentionConfig;
@@ -134,22 +134,22 @@ fn declined(of: &HfShape) -> Declined {
     }
     let (position, scale) = (&config.stack.position, &config.stack.residual_scale);
     let why = [
-        unless(
+        difference_unless(
             schemes(position).is_some(),
             "model.position.kind",
             position.facts().kind().kind,
             "\"relative_bias_2d_per_layer\", \"relative_bias_2d\", \"learned\" or \"none\"",
         ),
-        unless(
+        difference_unless(
             gain(scale).is_some(),
             "model.residual_scale",
             scale,
             "a \"layer_scale\", or none",
         ),
-        unless_square(of),
+        difference_unless_square(of),
     ];
     Declined {
-        why: why.into_iter().flatten().collect(),
+        differences: why.into_iter().flatten().collect(),
         ..Declined::default()
     }
 }
@@ -213,7 +213,7 @@ fn table(of: &HfShape) -> Table {
     }
     table.norm("beit.layernorm", "model.stack.final_norm");
     table.norm("beit.pooler.layernorm", "model.pooled_norm");
-    table.linear("classifier", "head", Stored::OutIn);
+    table.linear("classifier", "head", Orientation::OutIn);
     // Indices into the bias tables of distances, and the vector of masked patches.
     table.ignored = vec!["relative_position_index", "embeddings.mask_token"];
     let own = [

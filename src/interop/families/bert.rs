@@ -1,12 +1,12 @@
 //! BERT (Devlin et al. 2018): a post-norm encoder with learned positions and segments, for masked tokens, for masked
 //! tokens and next sentences, for classification or regression of texts, or for tags of tokens.
 
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{EncoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -52,12 +52,12 @@ pub(super) fn sized(hf: &HfConfig, usual: [usize; 4]) -> EncoderConfig {
     EncoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
         segments: hf.count(&["type_vocab_size"], 2),
-        ..post_norm(hf, &Usual::of([d_model, n_heads, d_ff]))
+        ..post_norm(hf, &Defaults::of([d_model, n_heads, d_ff]))
     }
 }
 
 /// The default values of a class.
-pub(super) struct Usual {
+pub(super) struct Defaults {
     /// Width, number of heads and inner width.
     pub sizes: [usize; 3],
     /// Activation of feed-forward layers and of the head.
@@ -68,7 +68,7 @@ pub(super) struct Usual {
     pub dropout: f64,
 }
 
-impl Usual {
+impl Defaults {
     /// BERT's defaults with these sizes.
     pub fn of(sizes: [usize; 3]) -> Self {
         Self {
@@ -81,7 +81,7 @@ impl Usual {
 }
 
 /// A post-norm encoder without positions; its family sets the numbers of blocks and segments.
-pub(super) fn post_norm(hf: &HfConfig, usual: &Usual) -> EncoderConfig {
+pub(super) fn post_norm(hf: &HfConfig, usual: &Defaults) -> EncoderConfig {
     let activation = hf.activation("hidden_act", usual.activation);
     let [d_model, n_heads, d_ff] = usual.sizes;
     EncoderConfig {
@@ -192,7 +192,7 @@ pub(super) fn set_pooler(model: &mut ModelConfig, activation: Activation) {
 pub(super) fn add_product(table: &mut Table, product: &str, tied: bool) {
     match tied {
         true => table.same(format!("{product}.bias"), "head.bias"),
-        false => table.linear(product, "head.product", Stored::OutIn),
+        false => table.linear(product, "head.product", Orientation::OutIn),
     }
 }
 
@@ -245,7 +245,7 @@ pub(super) fn add_predictions(table: &mut Table, tied: bool) {
     table.linear(
         &format!("{transform}.dense"),
         "head.transform",
-        Stored::OutIn,
+        Orientation::OutIn,
     );
     table.norm(&format!("{transform}.LayerNorm"), "head.norm");
     table.same(format!("{predictions}.bias"), "head.bias");
@@ -260,9 +260,9 @@ pub(super) fn add_predictions(table: &mut Table, tied: bool) {
 
 /// The heads for masked tokens and for next sentences; the latter reads the output of `pooler`.
 pub(super) fn add_pretraining(table: &mut Table, pooler: &str, tied: bool) {
-    table.linear(pooler, "model.pooler", Stored::OutIn);
+    table.linear(pooler, "model.pooler", Orientation::OutIn);
     add_predictions(table, tied);
-    table.linear("cls.seq_relationship", "pair_head", Stored::OutIn);
+    table.linear("cls.seq_relationship", "pair_head", Orientation::OutIn);
     // Released files may have these tensors even if their class does not use them.
     table.ignored.push("cls.seq_relationship.weight");
     table.ignored.push("cls.seq_relationship.bias");
@@ -286,7 +286,7 @@ pub(super) fn class_ending(of: &HfShape, name: &str) -> Option<&'static str> {
 /// The keys that related families share with BERT; `name` is the prefix of the family's classes.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let class = class_ending(of, name)?;
     let mut written = json!({
         "architectures": [format!("{name}{class}")],
@@ -310,7 +310,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
 /// An untied output projection onto the vocabulary, `decoder`. Its own bias is the one that counts; `of` has a copy of the
 /// bias, or in some files the only one.
 pub(super) fn add_untied(table: &mut Table, decoder: &str, of: &str) {
-    table.linear(decoder, "head.product", Stored::OutIn);
+    table.linear(decoder, "head.product", Orientation::OutIn);
     let copy = format!("{of}.bias");
     table.alias(copy.clone(), "head.product.bias".into());
     table.copies.push((copy, format!("{decoder}.bias")));
@@ -324,7 +324,7 @@ fn table(of: &HfShape) -> Table {
     if !text_heads::add(&mut table, &of.task, [pooler, "classifier"]) {
         add_pretraining(&mut table, pooler, config.tie_embeddings);
     }
-    if !text_heads::reads_whole(&of.task) {
+    if !text_heads::is_sequence_task(&of.task) {
         table.ignored.push("bert.pooler.dense.weight");
         table.ignored.push("bert.pooler.dense.bias");
     }

@@ -30,9 +30,9 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     let mut config = bert::post_norm(
         hf,
-        &bert::Usual {
+        &bert::Defaults {
             activation: "gelu_new",
-            ..bert::Usual::of([768, 12, 3072])
+            ..bert::Defaults::of([768, 12, 3072])
         },
     );
     hf.only("position_embedding_type", "absolute");
@@ -50,7 +50,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let activation = config.head_activation;
     let vocab_size = hf.count(&["vocab_size"], 50358);
     let mut shape = bert::shape(hf, "BigBird", config, Shape::of_text(context, vocab_size));
-    if text_heads::reads_whole(&shape.task) {
+    if text_heads::is_sequence_task(&shape.task) {
         // The classifier's first layer uses the activation of the blocks.
         bert::set_pooler(&mut shape.model, activation);
     }

@@ -1,11 +1,11 @@
 //! Big Transfer (Kolesnikov et al. 2020): the residual network with norms before its convolutions, as an image classifier.
 
-use super::declined::{Declined, unless};
+use super::declined::{Declined, difference_unless};
 use super::resnet::{numbers, planes_of_stages, stage_planes};
 use super::{Family, HfShape, add_classes};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::resnet::{Blocks, StemSize};
 use crate::model::{ModelConfig, ResnetConfig};
 use crate::nn::channel_norm::{ChannelNormConfig, GroupNormConfig};
@@ -119,9 +119,9 @@ fn declined(of: &HfShape) -> Declined {
     };
     let group = matches!(config.norm, ChannelNormConfig::Group(_));
     let norm = json!(config.norm);
-    let norm = unless(group, "model.norm.kind", &norm["kind"], "\"group\"");
+    let norm = difference_unless(group, "model.norm.kind", &norm["kind"], "\"group\"");
     Declined {
-        why: norm.into_iter().collect(),
+        differences: norm.into_iter().collect(),
         ..Declined::default()
     }
 }
@@ -192,6 +192,6 @@ fn table(of: &HfShape) -> Table {
             }
         }
     }
-    table.linear("classifier.1", "head", Stored::OutIn);
+    table.linear("classifier.1", "head", Orientation::OutIn);
     table
 }

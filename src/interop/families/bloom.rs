@@ -1,10 +1,10 @@
 //! BLOOM (Le Scao et al. 2022): ALiBi, a norm on the embeddings, and a fused matrix with the query, key and value
 //! of one head after another.
 
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -77,7 +77,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     Some(json!({
         "architectures": ["BloomForCausalLM"],
         "vocab_size": of.shape.vocab_size,
@@ -107,17 +107,17 @@ fn table(of: &HfShape) -> Table {
         let norm = format!("{theirs}.post_attention_layernorm");
         table.norm(&norm, &ours.feed_forward_norm);
         let qkv = format!("{theirs}.self_attention.query_key_value");
-        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        table.fused(&qkv, &attention, Orientation::OutIn, fused);
         for (name, path) in [
             ("self_attention.dense", format!("{attention}.output")),
             ("mlp.dense_h_to_4h", format!("{mlp}.up")),
             ("mlp.dense_4h_to_h", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("transformer.ln_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }

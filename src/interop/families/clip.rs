@@ -1,7 +1,7 @@
 //! CLIP (Radford et al. 2021): a vision transformer and a causal text transformer, compared by cosine similarity.
 
-use super::declined::{Declined, of_towers, unless};
-use super::plain::{Plain, plain, positions};
+use super::declined::{Declined, difference_unless, tower_differences};
+use super::stack_summary::{StackSummary, positions, summarize};
 use super::{Family, HfShape, layer_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -37,19 +37,19 @@ const LOGIT_SCALE: f64 = 2.6592;
 /// The sizes of a tower: width, number of blocks, number of heads, inner width.
 pub(super) type Sizes = [usize; 4];
 
-const OF_TEXTS: Usual = Usual {
+const TEXT_DEFAULTS: Defaults = Defaults {
     sizes: [512, 12, 8, 2048],
     eps: 1e-5,
     activation: "quick_gelu",
 };
-const OF_IMAGES: Usual = Usual {
+const IMAGE_DEFAULTS: Defaults = Defaults {
     sizes: [768, 12, 12, 3072],
-    ..OF_TEXTS
+    ..TEXT_DEFAULTS
 };
 
 /// The defaults of the class of a tower.
 #[derive(Clone, Copy)]
-pub(super) struct Usual {
+pub(super) struct Defaults {
     pub sizes: Sizes,
     pub eps: f64,
     pub activation: &'static str,
@@ -60,23 +60,23 @@ fn read(hf: &HfConfig) -> HfShape {
     let (text, vision) = (tower(hf, "text_config"), tower(hf, "vision_config"));
     let context = text.count(&["max_position_embeddings"], 77);
     let decoder = DecoderConfig {
-        n_layers: Some(text.count(&["num_hidden_layers"], OF_TEXTS.sizes[1])),
+        n_layers: Some(text.count(&["num_hidden_layers"], TEXT_DEFAULTS.sizes[1])),
         stack: StackConfig {
             position: PositionConfig::Learned(LearnedConfig {
                 max_len: Some(context),
                 ..LearnedConfig::default()
             }),
-            ..stack(&text, OF_TEXTS)
+            ..stack(&text, TEXT_DEFAULTS)
         },
         ..DecoderConfig::default()
     };
     let [side, size] = patches(&vision, 32);
     let network = VisionConfig {
-        n_layers: Some(vision.count(&["num_hidden_layers"], OF_IMAGES.sizes[1])),
+        n_layers: Some(vision.count(&["num_hidden_layers"], IMAGE_DEFAULTS.sizes[1])),
         stem: StemConfig::Patches(PatchesConfig { size, bias: false }),
         embedding_norm: true,
         pooling: Pooling::Class,
-        stack: stack(&vision, OF_IMAGES),
+        stack: stack(&vision, IMAGE_DEFAULTS),
         ..VisionConfig::default()
     };
     let shape = Shape {
@@ -84,8 +84,8 @@ fn read(hf: &HfConfig) -> HfShape {
         ..Shape::of_text(context, text.count(&["vocab_size"], 49408))
     };
     let end = end(&text);
-    hf.adopt(text);
-    hf.adopt(vision);
+    hf.merge_faults(text);
+    hf.merge_faults(vision);
     HfShape {
         model: ModelConfig::TwoTowers(TwoTowersConfig {
             image: Box::new(ModelConfig::Vision(network)),
@@ -141,7 +141,7 @@ pub(super) fn patches(vision: &HfConfig, usual: usize) -> [usize; 2] {
 }
 
 /// The stack of either tower.
-pub(super) fn stack(hf: &HfConfig, usual: Usual) -> StackConfig {
+pub(super) fn stack(hf: &HfConfig, usual: Defaults) -> StackConfig {
     let [width, _, heads, inner] = usual.sizes;
     StackConfig {
         d_model: hf.count(&["hidden_size"], width),
@@ -183,11 +183,11 @@ fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
     };
-    let mut found = of_towers(of, "decoder");
+    let mut found = tower_differences(of, "decoder");
     let last = matches!(task.pooling, None | Some(Stands::Last));
-    let pooling = unless(last, "task.pooling", task.pooling, "\"last\"");
-    let fill = unless(task.fill.is_none(), "task.fill", task.fill, "absent");
-    found.why.extend(pooling.into_iter().chain(fill));
+    let pooling = difference_unless(last, "task.pooling", task.pooling, "\"last\"");
+    let fill = difference_unless(task.fill.is_none(), "task.fill", task.fill, "absent");
+    found.differences.extend(pooling.into_iter().chain(fill));
     found
 }
 
@@ -205,10 +205,10 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, _] = of.shape.image?;
-    if !declined(of).why.is_empty() {
+    if !declined(of).differences.is_empty() {
         return None;
     }
-    let mut text_config = sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
+    let mut text_config = sizes(text.stack.d_model, &summarize(&text.stack, &text.depth())?);
     text_config["model_type"] = json!("clip_text_model");
     text_config["vocab_size"] = json!(of.shape.vocab_size);
     text_config["max_position_embeddings"] = json!(positions(&text.stack, of.shape.context));
@@ -220,7 +220,10 @@ fn write(of: &HfShape) -> Option<Value> {
             TextEnd::LargestId(_) => json!(LEGACY_END),
         };
     }
-    let mut vision_config = sizes(image.stack.d_model, &plain(&image.stack, &image.depth())?);
+    let mut vision_config = sizes(
+        image.stack.d_model,
+        &summarize(&image.stack, &image.depth())?,
+    );
     vision_config["model_type"] = json!("clip_vision_model");
     vision_config["image_size"] = json!(height);
     vision_config["patch_size"] = json!(patches.size);
@@ -236,7 +239,7 @@ fn write(of: &HfShape) -> Option<Value> {
 }
 
 /// The keys that both towers have.
-pub(super) fn sizes(width: usize, plain: &Plain) -> Value {
+pub(super) fn sizes(width: usize, plain: &StackSummary) -> Value {
     json!({
         "hidden_size": width,
         "num_hidden_layers": plain.layers,

@@ -4,7 +4,7 @@
 use super::disentangled::{add_rest, config, positions, shape, write_as};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Fused, Stored, Table};
+use crate::interop::rename::{Fused, Orientation, Table};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::position::PositionConfig;
@@ -55,13 +55,18 @@ fn table(of: &HfShape) -> Table {
     for layer in 0..config.n_layers() {
         let theirs = format!("deberta.encoder.layer.{layer}.attention.self");
         let ours = format!("model.stack.blocks.{layer}.attention");
-        table.fused(&format!("{theirs}.in_proj"), &ours, Stored::OutIn, fused);
+        table.fused(
+            &format!("{theirs}.in_proj"),
+            &ours,
+            Orientation::OutIn,
+            fused,
+        );
         for (name, path) in [("q_bias", "query.bias"), ("v_bias", "value.bias")] {
             table.same(format!("{theirs}.{name}"), format!("{ours}.{path}"));
         }
         for (name, path) in [("pos_proj", "keys"), ("pos_q_proj", "queries")] {
             let path = format!("model.position.{path}.{layer}");
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     add_rest(&mut table, of);

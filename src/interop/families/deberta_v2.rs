@@ -4,7 +4,7 @@
 use super::disentangled::{self, add_rest};
 use super::{Family, HfShape, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::disentangled::{DisentangledConfig, Term};
@@ -94,7 +94,7 @@ fn table(of: &HfShape) -> Table {
         table.linears(&theirs, &ours, &pairs);
         for (name, path) in [("pos_key_proj", "keys"), ("pos_query_proj", "queries")] {
             let path = format!("model.position.{path}.{layer}");
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
         if own_keys {
             // A bias of these keys adds the same number to all scores of a query, so it has no effect.

@@ -12,7 +12,7 @@ pub struct Declined {
     /// Whether one of the model's networks is of another kind than the family's.
     pub other_networks: bool,
     /// The differences; empty if the model's kind or task already differs.
-    pub why: Vec<String>,
+    pub differences: Vec<String>,
     /// The nearest model that the family can have, if it is known: the same except for these differences.
     pub nearest: Option<Box<HfShape>>,
 }
@@ -20,7 +20,7 @@ pub struct Declined {
 impl Declined {
     /// How far the model is from the family: networks of another kind first, then the number of differences.
     pub fn distance(&self) -> (bool, usize) {
-        (self.other_networks, self.why.len())
+        (self.other_networks, self.differences.len())
     }
 }
 
@@ -31,7 +31,12 @@ pub(in crate::interop) fn declined(family: &Family, of: &HfShape) -> Declined {
 
 /// A difference, unless `same`, that is, unless the class computes with our value of the key; `theirs` describes the class's
 /// values.
-pub(super) fn unless(same: bool, key: &str, ours: impl Serialize, theirs: &str) -> Option<String> {
+pub(super) fn difference_unless(
+    same: bool,
+    key: &str,
+    ours: impl Serialize,
+    theirs: &str,
+) -> Option<String> {
     if same {
         return None;
     }
@@ -43,13 +48,13 @@ pub(super) fn unless(same: bool, key: &str, ours: impl Serialize, theirs: &str) 
 }
 
 /// The difference for images that are not square.
-pub(super) fn unless_square(of: &HfShape) -> Option<String> {
+pub(super) fn difference_unless_square(of: &HfShape) -> Option<String> {
     let [_, height, width] = of.shape.image?;
     (height != width).then(|| format!("images are {height} by {width}, there squares"))
 }
 
 /// The differences of two towers from a vision transformer with patches and a text network of the kind `text`.
-pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
+pub(super) fn tower_differences(of: &HfShape, text: &str) -> Declined {
     let ModelConfig::TwoTowers(towers) = &of.model else {
         return Declined::default();
     };
@@ -57,9 +62,9 @@ pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
     let vision = image.kind() == "vision";
     let patches = !vision || image.patch_size().is_some();
     let kinds = [
-        unless(vision, "model.image.kind", image.kind(), "\"vision\""),
-        unless(patches, "model.image.stem.kind", "resnet", "\"patches\""),
-        unless(
+        difference_unless(vision, "model.image.kind", image.kind(), "\"vision\""),
+        difference_unless(patches, "model.image.stem.kind", "resnet", "\"patches\""),
+        difference_unless(
             words.kind() == text,
             "model.text.kind",
             words.kind(),
@@ -68,10 +73,10 @@ pub(super) fn of_towers(of: &HfShape, text: &str) -> Declined {
     ];
     let mut why: Vec<String> = kinds.into_iter().flatten().collect();
     let other_networks = !why.is_empty();
-    why.extend(unless_square(of));
+    why.extend(difference_unless_square(of));
     Declined {
         other_networks,
-        why,
+        differences: why,
         nearest: None,
     }
 }

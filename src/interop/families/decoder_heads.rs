@@ -3,7 +3,7 @@
 
 use super::{Family, HfShape, text_heads};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::ModelConfig;
 use crate::task::text_embedding::TextEmbeddingConfig;
 use crate::task::whole_text::Pooling;
@@ -43,16 +43,16 @@ const FAMILIES: [&str; 28] = [
 ];
 
 /// The endings of language model classes.
-const WRITERS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
+const LANGUAGE_MODEL_ENDINGS: [&str; 2] = ["ForCausalLM", "LMHeadModel"];
 
 /// Sets the task of the class on a decoder, if the class reads whole texts.
-pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
+pub(super) fn apply_head(hf: &HfConfig, family: &Family, of: &mut HfShape) {
     let class = hf.architecture().unwrap_or_default();
-    if is_one(family, of) {
-        take_body(hf, class, of);
+    if has_sequence_head(family, of) {
+        apply_body(hf, class, of);
     }
-    if is_one(family, of) && class.ends_with(text_heads::WHOLE) {
-        of.task = without_bias(text_heads::whole(hf, 0.0, &mut of.shape));
+    if has_sequence_head(family, of) && class.ends_with(text_heads::SEQUENCE_ENDING) {
+        of.task = without_bias(text_heads::sequence_task(hf, 0.0, &mut of.shape));
         if let Some(id) = hf.get("pad_token_id").and_then(Value::as_u64) {
             hf.warn(format!(
                 "{class} of transformers reads the last token that is not `pad_token_id` = {id}; here the last token of a text is \
@@ -66,11 +66,11 @@ pub(super) fn take(hf: &HfConfig, family: &Family, of: &mut HfShape) {
 const HEADS: [&str; 2] = ["lm_head.weight", "embed_out.weight"];
 
 /// Makes a body without a head a text embedding model, if the head is not tied to the embeddings and not among the weights.
-fn take_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
-    let is_body = class.ends_with(text_heads::BODY) && !is_writer(class);
+fn apply_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
+    let is_body = class.ends_with(text_heads::BODY) && !is_language_model(class);
     let tied = matches!(&of.model, ModelConfig::Decoder(config) if config.tie_embeddings);
     if is_body && !tied && hf.has_weights() && !HEADS.iter().any(|head| hf.has_tensor(head)) {
-        to_vectors(of);
+        set_text_embedding(of);
         hf.warn(format!(
             "{class} has no head that writes: the run gives vectors of texts (text_embedding), and a run of another task may begin \
              from it"
@@ -79,23 +79,28 @@ fn take_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
 }
 
 /// Whether a class is a language model.
-pub(in crate::interop) fn is_writer(class: &str) -> bool {
-    WRITERS.iter().any(|ending| class.ends_with(ending))
+pub(in crate::interop) fn is_language_model(class: &str) -> bool {
+    LANGUAGE_MODEL_ENDINGS
+        .iter()
+        .any(|ending| class.ends_with(ending))
 }
 
 /// The classes of a family whose language model class is `writer`, for a message.
 pub(in crate::interop) fn classes(family: &Family, writer: &str) -> String {
-    let name = WRITERS
+    let name = LANGUAGE_MODEL_ENDINGS
         .iter()
         .find_map(|ending| writer.strip_suffix(ending));
     match name.filter(|_| FAMILIES.contains(&family.model_type)) {
-        Some(name) => format!("{writer}, {name}{} and {name}Model", text_heads::WHOLE),
+        Some(name) => format!(
+            "{writer}, {name}{} and {name}Model",
+            text_heads::SEQUENCE_ENDING
+        ),
         None => writer.to_owned(),
     }
 }
 
 /// The reason why no Hugging Face class has the task's head, although its network may be supported.
-pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
+pub(in crate::interop) fn unsupported_head(of: &HfShape) -> Option<&'static str> {
     let (pooling, bias) = match &of.task {
         TaskConfig::TextClassification(c) => (c.pooling, c.head_bias),
         TaskConfig::MultiLabel(c) => (c.pooling, c.head_bias),
@@ -120,13 +125,13 @@ pub(in crate::interop) fn misfit(of: &HfShape) -> Option<&'static str> {
 }
 
 /// Makes a decoder's body a text embedding model.
-pub(in crate::interop) fn to_vectors(of: &mut HfShape) {
+pub(in crate::interop) fn set_text_embedding(of: &mut HfShape) {
     if let (ModelConfig::Decoder(_), TaskConfig::CausalLm(_)) = (&of.model, &of.task) {
         of.task = TaskConfig::TextEmbedding(TextEmbeddingConfig::default());
     }
 }
 
-fn is_one(family: &Family, of: &HfShape) -> bool {
+fn has_sequence_head(family: &Family, of: &HfShape) -> bool {
     matches!(of.model, ModelConfig::Decoder(_)) && FAMILIES.contains(&family.model_type)
 }
 
@@ -161,7 +166,7 @@ fn ending(of: &HfShape) -> Option<&'static str> {
         _ => return None,
     };
     let last = matches!(pooling, None | Some(Pooling::Last));
-    (last && bias == Some(false)).then_some(text_heads::WHOLE)
+    (last && bias == Some(false)).then_some(text_heads::SEQUENCE_ENDING)
 }
 
 /// A config.json of this shape: that of the language model, with the class of the task.
@@ -175,7 +180,7 @@ pub(super) fn write(family: &Family, of: &HfShape) -> Option<Value> {
     };
     let mut written = (family.write)(&writer)?;
     let class = written["architectures"][0].as_str()?;
-    let name = WRITERS
+    let name = LANGUAGE_MODEL_ENDINGS
         .iter()
         .find_map(|writer| class.strip_suffix(writer))?;
     let known = text_heads::is_body(&of.task) || FAMILIES.contains(&family.model_type);
@@ -191,7 +196,7 @@ pub(super) fn write(family: &Family, of: &HfShape) -> Option<Value> {
 pub(super) fn table(family: &Family, of: &HfShape) -> Table {
     let mut table = (family.table)(of);
     match ending(of) {
-        Some(text_heads::WHOLE) => table.linear("score", "head", Stored::OutIn),
+        Some(text_heads::SEQUENCE_ENDING) => table.linear("score", "head", Orientation::OutIn),
         // The LM head, if the file has one.
         Some(_) => table.ignored.extend(["lm_head.weight", "lm_head.bias"]),
         None => {}

@@ -1,10 +1,10 @@
 //! Parts that the DeepSeek families share: latent attention, and shared and routed experts in layers above some dense ones.
 
-use super::plain::{activation_name, add_rotary, rotary};
+use super::stack_summary::{activation_name, add_rotary, rotary};
 use super::{HfShape, block, llama, rms_norm};
 use crate::interop::HfConfig;
-use crate::interop::hf_rotary::{WHOLE_HEADS, sharpened};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::hf_rotary::{WHOLE_HEADS, yarn_mscale};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::latent::LatentConfig;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 const LATENT_EPS: f64 = 1e-6;
 
 /// Default sizes of a class.
-pub(super) struct Usual {
+pub(super) struct Defaults {
     pub context: usize,
     pub n_layers: usize,
     pub dense_layers: usize,
@@ -31,7 +31,7 @@ pub(super) struct Usual {
 }
 
 /// A model with these experts above its dense layers.
-pub(super) fn shape(hf: &HfConfig, usual: &Usual, pairing: Pairing, moe: MoeConfig) -> HfShape {
+pub(super) fn shape(hf: &HfConfig, usual: &Defaults, pairing: Pairing, moe: MoeConfig) -> HfShape {
     let context = hf.count(&["max_position_embeddings"], usual.context);
     let n_layers = hf.count(&["num_hidden_layers"], usual.n_layers);
     // May be 0, which is not a valid count.
@@ -102,7 +102,7 @@ fn attention(hf: &HfConfig, usual_heads: usize) -> LatentConfig {
         norm: rms_norm(LATENT_EPS),
         scale: None,
     };
-    match hf.sharpening() {
+    match hf.score_scale() {
         1.0 => plain,
         sharper => LatentConfig {
             scale: Some(usual_scale(&plain) * sharper),
@@ -201,7 +201,7 @@ fn add_sharpening(written: &mut Value, attention: &LatentConfig, rotary: &Rotary
     let usual = usual_scale(attention);
     let exact = ((scale / usual).sqrt() - 1.0) / (0.1 * yarn.factor.ln());
     let rounded = (exact * 1e9).round() / 1e9;
-    let gives = |all: f64| usual * sharpened(yarn.factor, all).powi(2) == scale;
+    let gives = |all: f64| usual * yarn_mscale(yarn.factor, all).powi(2) == scale;
     let all = if gives(rounded) { rounded } else { exact };
     written["rope_scaling"]["mscale_all_dim"] = json!(all);
 }
@@ -230,7 +230,7 @@ pub(super) fn table(of: &HfShape) -> Table {
             _ => table.linears(&theirs, &ours.feed_forward, &MATRICES),
         }
     }
-    llama::with_ends(table, config.tie_embeddings)
+    llama::with_norm_and_head(table, config.tie_embeddings)
 }
 
 /// The matrices of a gated layer: HF's names and ours.
@@ -269,7 +269,7 @@ fn add_routed(table: &mut Table, theirs: &str, ours: &str, n_experts: usize) {
     table.linear(
         &format!("{theirs}.gate"),
         &format!("{ours}.router"),
-        Stored::OutIn,
+        Orientation::OutIn,
     );
     table.same(
         format!("{theirs}.gate.e_score_correction_bias"),

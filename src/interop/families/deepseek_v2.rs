@@ -1,6 +1,6 @@
 //! DeepSeek-V2 (DeepSeek-AI 2024, arXiv:2405.04434): latent attention, with experts chosen by a softmax beside shared experts.
 
-use super::deepseek::{self, Usual};
+use super::deepseek::{self, Defaults};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig, Score};
@@ -17,7 +17,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     context: 2048,
     n_layers: 32,
     dense_layers: 0,
@@ -35,7 +35,7 @@ const IN_GROUPS: &str = "group_limited_greedy";
 
 fn read(hf: &HfConfig) -> HfShape {
     hf.only("mlp_bias", false);
-    deepseek::shape(hf, &USUAL, Pairing::Interleaved, experts(hf))
+    deepseek::shape(hf, &DEFAULTS, Pairing::Interleaved, experts(hf))
 }
 
 fn experts(hf: &HfConfig) -> MoeConfig {

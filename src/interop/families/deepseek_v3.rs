@@ -3,8 +3,8 @@
 //!
 //! Only what the transformers class computes is imported: the modules that predict further tokens are not part of it.
 
-use super::deepseek::{self, Usual};
-use super::plain::rotary;
+use super::deepseek::{self, Defaults};
+use super::stack_summary::rotary;
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig, Score};
@@ -21,7 +21,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     context: 4096,
     n_layers: 61,
     dense_layers: 3,
@@ -36,7 +36,7 @@ fn read(hf: &HfConfig) -> HfShape {
         true => Pairing::Interleaved,
         false => Pairing::Half,
     };
-    deepseek::shape(hf, &USUAL, pairing, experts(hf))
+    deepseek::shape(hf, &DEFAULTS, pairing, experts(hf))
 }
 
 fn experts(hf: &HfConfig) -> MoeConfig {

@@ -2,10 +2,10 @@
 //! mean of those of both heads. The class without that head (`DeiTForImageClassification`) is refused. If a file has neither head
 //! (`DeiTModel`), both are initialised randomly.
 
-use super::declined::{Declined, unless};
+use super::declined::{Declined, difference_unless};
 use super::{Family, HfShape, vit};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::ModelConfig;
 use crate::task::TaskConfig;
 use serde_json::Value;
@@ -36,9 +36,9 @@ fn declined(of: &HfShape) -> Declined {
         return Declined::default();
     };
     let token = of.model.has_distillation_token();
-    let token = unless(token, "model.distillation_token", token, "true");
+    let token = difference_unless(token, "model.distillation_token", token, "true");
     Declined {
-        why: token.into_iter().collect(),
+        differences: token.into_iter().collect(),
         ..Declined::default()
     }
 }
@@ -67,6 +67,10 @@ fn table(of: &HfShape) -> Table {
         "model.distillation_token",
         vec![1, 1, d_model],
     );
-    table.linear("distillation_classifier", "distilled_head", Stored::OutIn);
+    table.linear(
+        "distillation_classifier",
+        "distilled_head",
+        Orientation::OutIn,
+    );
     table
 }

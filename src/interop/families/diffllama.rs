@@ -23,7 +23,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let eps = hf.real("rms_norm_eps", 1e-5);
     // A key of initialisation only.
     hf.get("lambda_std_dev");
-    llama::without_biases(hf, &["mlp_bias"]);
+    llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     config.stack.norm = super::rms_norm(eps);
     config.stack.attention = AttentionConfig::Differential(DifferentialConfig {

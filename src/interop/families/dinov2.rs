@@ -4,13 +4,13 @@
 //! Files have a vector for masked patches (`mask_token`), used only in training without labels. It is ignored here, and written
 //! as zeros, its initial value in the transformers class.
 
-use super::declined::{Declined, unless, unless_square};
-use super::vit::{self, Usual};
+use super::declined::{Declined, difference_unless, difference_unless_square};
+use super::vit::{self, Defaults};
 use super::{Family, HfShape};
 use crate::data::Shape;
-use crate::faults::WIDEST;
+use crate::faults::MAX_WIDTH;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::vision::Pooling;
 use crate::model::{ModelConfig, VisionConfig};
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForwardConfig, GatedConfig};
@@ -56,7 +56,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
     ] {
         hf.get(key);
     }
-    let usual = Usual {
+    let usual = Defaults {
         patch_size,
         eps: EPS,
     };
@@ -108,7 +108,7 @@ fn feed_forward(hf: &HfConfig) -> FeedForwardConfig {
     if hf.flag("use_swiglu_ffn", false) {
         hf.get("hidden_act");
         return FeedForwardConfig::Gated(GatedConfig {
-            d_ff: Some(narrowed(inner)),
+            d_ff: Some(gated_width(inner)),
             activation: Activation::Silu,
             bias: true,
             ..GatedConfig::default()
@@ -127,18 +127,18 @@ fn inner(hf: &HfConfig) -> usize {
     let d_model = hf.count(&["hidden_size"], 768);
     let ratio = hf.real("mlp_ratio", 4.0);
     let inner = ratio * d_model as f64;
-    if (1.0..=WIDEST as f64).contains(&inner) {
+    if (1.0..=MAX_WIDTH as f64).contains(&inner) {
         return inner as usize;
     }
     hf.fault(format!(
-        "`mlp_ratio` = {ratio:?} of `hidden_size` = {d_model} must be between 1 and {WIDEST}"
+        "`mlp_ratio` = {ratio:?} of `hidden_size` = {d_model} must be between 1 and {MAX_WIDTH}"
     ));
     d_model
 }
 
 /// The width of gated layers, which have a third matrix, in place of dense layers of width `inner`: two thirds, as a multiple of
 /// 8.
-fn narrowed(inner: usize) -> usize {
+fn gated_width(inner: usize) -> usize {
     (2 * inner / 3).max(1).next_multiple_of(8)
 }
 
@@ -154,7 +154,7 @@ fn ratio(config: &VisionConfig) -> Option<usize> {
             let d_ff = c.d_ff(d_model);
             let most = 3 * d_ff / (2 * d_model) + 1;
             let mut ratios = (1..=most).rev();
-            ratios.find(|ratio| narrowed(ratio * d_model) == d_ff)
+            ratios.find(|ratio| gated_width(ratio * d_model) == d_ff)
         }
         FeedForwardConfig::Moe(_) | FeedForwardConfig::Rwkv(_) | FeedForwardConfig::Rwkv7(_) => {
             None
@@ -175,39 +175,39 @@ pub(super) fn declined_with(of: &HfShape, registers: bool) -> Declined {
     };
     let ResidualScaleConfig::LayerScale(_) = &config.stack.residual_scale else {
         let scale = &config.stack.residual_scale;
-        let scale = unless(false, "model.residual_scale", scale, "a \"layer_scale\"");
-        return but_for(of, registers, scale);
+        let scale = difference_unless(false, "model.residual_scale", scale, "a \"layer_scale\"");
+        return declined_for(of, registers, scale);
     };
     let count = config.n_registers;
-    let counted = unless(
+    let counted = difference_unless(
         registers == (count > 0),
         "model.n_registers",
         count,
         if registers { "1 or more" } else { "0" },
     );
     let wide = ratio(config).is_some();
-    let feed_forward = unless(
+    let feed_forward = difference_unless(
         wide,
         "model.feed_forward",
         &config.stack.feed_forward,
         "dense or gated layers whose width follows from a whole multiple of model.d_model",
     );
-    let differences = [counted, feed_forward, unless_square(of)];
-    but_for(of, registers, differences.into_iter().flatten())
+    let differences = [counted, feed_forward, difference_unless_square(of)];
+    declined_for(of, registers, differences.into_iter().flatten())
 }
 
 /// These differences, and the model without them.
-fn but_for(of: &HfShape, registers: bool, why: impl IntoIterator<Item = String>) -> Declined {
+fn declined_for(of: &HfShape, registers: bool, why: impl IntoIterator<Item = String>) -> Declined {
     Declined {
-        why: why.into_iter().collect(),
-        nearest: Some(Box::new(near(of, registers))),
+        differences: why.into_iter().collect(),
+        nearest: Some(Box::new(nearest(of, registers))),
         ..Declined::default()
     }
 }
 
 /// The nearest model that the keys can express: square images, gains on layer outputs, with or without registers, and
 /// feed-forward layers of a width that follows from a whole ratio.
-fn near(of: &HfShape, registers: bool) -> HfShape {
+fn nearest(of: &HfShape, registers: bool) -> HfShape {
     let mut near = of.clone();
     near.shape.image = of.shape.image.map(|[c, height, _]| [c, height, height]);
     let ModelConfig::Vision(config) = &mut near.model else {
@@ -234,7 +234,7 @@ fn near(of: &HfShape, registers: bool) -> HfShape {
         }
         FeedForwardConfig::Gated(c) => {
             let ratio = (3 * c.d_ff(d_model)).div_ceil(2 * d_model).max(1);
-            c.d_ff = Some(narrowed(ratio * d_model));
+            c.d_ff = Some(gated_width(ratio * d_model));
         }
         others => *others = FeedForwardConfig::Dense(DenseConfig::default()),
     }
@@ -301,7 +301,7 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
         add_block(&mut table, config, &theirs, &ours);
     }
     table.norm(&format!("{prefix}layernorm"), "model.stack.final_norm");
-    table.linear("classifier", "head", Stored::OutIn);
+    table.linear("classifier", "head", Orientation::OutIn);
     let down = [("mlp.weights_out", "mlp.down_proj")];
     table.aliases(&[&vit::BLOCK_OF_VERSION_5[..], &down].concat());
     table

@@ -5,13 +5,13 @@
 //! reads the class token's hidden state and the mean of the patches', like the authors' linear heads; exported folders lack the
 //! classifier.
 
-use super::declined::{Declined, unless};
+use super::declined::{Declined, difference_unless};
 use super::image_heads::{self, HEADS};
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{Family, HfShape, add_classes, dinov2, layer_norm, vit};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
 use crate::model::{ModelConfig, VisionConfig};
 use crate::nn::attention::AttentionConfig;
@@ -188,11 +188,11 @@ fn declined(of: &HfShape) -> Declined {
     let scaled = matches!(scale, ResidualScaleConfig::LayerScale(_));
     let patches = config.stem.patch_size().is_some();
     let why = [
-        unless(patches, "model.stem.kind", "resnet", "\"patches\""),
-        unless(scaled, "model.residual_scale", scale, "a \"layer_scale\""),
+        difference_unless(patches, "model.stem.kind", "resnet", "\"patches\""),
+        difference_unless(scaled, "model.residual_scale", scale, "a \"layer_scale\""),
     ];
     Declined {
-        why: why.into_iter().flatten().collect(),
+        differences: why.into_iter().flatten().collect(),
         ..Declined::default()
     }
 }
@@ -209,7 +209,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let ResidualScaleConfig::LayerScale(scale) = &config.stack.residual_scale else {
         return None;
     };
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let [channels, height, width] = of.shape.image?;
     let (heads, bias) = (&plain.heads, plain.heads.bias);
     let mut written = json!({
@@ -284,7 +284,7 @@ fn table(of: &HfShape) -> Table {
         );
     }
     table.ignored = vec!["embeddings.mask_token"];
-    table.drawn.extend(HEADS);
+    table.optional.extend(HEADS);
     for layer in 0..config.depth().blocks() {
         let theirs = format!("layer.{layer}");
         add_block(
@@ -311,7 +311,7 @@ fn add_block(table: &mut Table, theirs: &str, ours: &str, config: &VisionConfig)
         ("mlp.down_proj", "feed_forward.down"),
     ] {
         let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));
-        table.linear(&name, &path, Stored::OutIn);
+        table.linear(&name, &path, Orientation::OutIn);
     }
     if matches!(config.stack.feed_forward, FeedForwardConfig::Gated(_)) {
         table.linears(theirs, ours, &[("mlp.gate_proj", "feed_forward.gate")]);

@@ -4,7 +4,7 @@
 //! it as `lm_predictions`. The transformers class has no such decoder; folders exported here have the key
 //! `mask_decoder_steps`.
 
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -22,10 +22,10 @@ const PLACES: &str = "deberta.embeddings.position_embeddings.weight";
 const DECODER: &str = "mask_decoder_steps";
 
 /// Default number of layers, width, number of heads, inner width and vocabulary size of a class.
-pub(super) type Usual = [usize; 5];
+pub(super) type DefaultSizes = [usize; 5];
 
 /// The encoder of both versions, without positions.
-pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
+pub(super) fn config(hf: &HfConfig, usual: DefaultSizes) -> EncoderConfig {
     let [layers, d_model, n_heads, d_ff, _] = usual;
     // The classes ignore this key.
     hf.only("position_embedding_type", "absolute");
@@ -44,9 +44,9 @@ pub(super) fn config(hf: &HfConfig, usual: Usual) -> EncoderConfig {
             "`position_biased_input` must be false: absolute positions beside distances have no scheme here",
         );
     }
-    let usual = bert::Usual {
+    let usual = bert::Defaults {
         eps: 1e-7,
-        ..bert::Usual::of([d_model, n_heads, d_ff])
+        ..bert::Defaults::of([d_model, n_heads, d_ff])
     };
     EncoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], layers)),
@@ -154,11 +154,11 @@ pub(super) fn shape(
         .map(|class| text_heads::ending_of(class, name));
     let ending = class.unwrap_or_default();
     let dropout = match ending {
-        text_heads::TOKENS => config.stack.dropout,
+        text_heads::TOKEN_ENDING => config.stack.dropout,
         _ => dropout,
     };
     let headed = text_heads::task(hf, ending, dropout, &mut config, &mut shape);
-    if headed.as_ref().is_some_and(text_heads::reads_whole) && pooler != "tanh" {
+    if headed.as_ref().is_some_and(text_heads::is_sequence_task) && pooler != "tanh" {
         let activation = hf.activation_named("pooler_hidden_act", pooler);
         config.pooler_activation = Some(activation);
     }
@@ -184,7 +184,7 @@ pub(super) fn shape(
 /// The keys common to both versions.
 pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     let config = of.encoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let class = match (&of.task, text_heads::ending(&of.task)) {
         (_, Some(ending)) => ending,
         (TaskConfig::MaskedLm(_), None) => "ForMaskedLM",
@@ -210,7 +210,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
         "position_biased_input": false,
         "legacy": true,
         "pooler_hidden_size": config.stack.d_model,
-        "pooler_hidden_act": config.pooler_activation.map_or("tanh", super::plain::activation_name),
+        "pooler_hidden_act": config.pooler_activation.map_or("tanh", super::stack_summary::activation_name),
     });
     if class == "ForMaskedLM" {
         written["pooler_hidden_act"] = json!("gelu");

@@ -1,12 +1,12 @@
 //! DistilBERT (Sanh et al. 2019): BERT with half of its layers, without segments and without a pooler; its classifier has
 //! its own dense layer with ReLU. The class fixes the epsilon of all norms at 1e-12, whatever a file says.
 
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, bert, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::data::masked::masking::Pairs;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::EncoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -80,7 +80,7 @@ fn read(hf: &HfConfig) -> HfShape {
         TaskConfig::QuestionAnswering(task) => task.dropout = asked,
         _ => {}
     }
-    if text_heads::reads_whole(&shape.task) {
+    if text_heads::is_sequence_task(&shape.task) {
         bert::set_pooler(&mut shape.model, Activation::Relu);
     }
     shape
@@ -88,13 +88,13 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let class = match (&of.task, text_heads::ending(&of.task)) {
         (_, Some(ending)) => ending,
         (TaskConfig::MaskedLm(task), None) if task.pairs == Pairs::None => "ForMaskedLM",
         (_, None) => return None,
     };
-    let whole = text_heads::dropout(&of.task).filter(|_| text_heads::reads_whole(&of.task));
+    let whole = text_heads::dropout(&of.task).filter(|_| text_heads::is_sequence_task(&of.task));
     let mut written = json!({
         "architectures": [format!("DistilBert{class}")],
         "vocab_size": of.shape.vocab_size,
@@ -134,7 +134,7 @@ fn table(of: &HfShape) -> Table {
     table.ignored = vec!["embeddings.position_ids"];
     let whole = ["pre_classifier", "classifier"];
     if !text_heads::add(&mut table, &of.task, whole) {
-        table.linear("vocab_transform", "head.transform", Stored::OutIn);
+        table.linear("vocab_transform", "head.transform", Orientation::OutIn);
         table.norm("vocab_layer_norm", "head.norm");
         bert::add_product(&mut table, "vocab_projector", config.tie_embeddings);
         if config.tie_embeddings {

@@ -5,7 +5,7 @@
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::ModelConfig;
 use crate::nn::feed_forward::Activation;
 use crate::nn::position::PositionConfig;
@@ -52,7 +52,7 @@ fn read(hf: &HfConfig) -> HfShape {
         };
     }
     let mut shape = bert::shape(hf, "Electra", config, of_texts);
-    if text_heads::reads_whole(&shape.task) {
+    if text_heads::is_sequence_task(&shape.task) {
         bert::set_pooler(&mut shape.model, Activation::Gelu);
     }
     if let (TaskConfig::MaskedLm(_), ModelConfig::Encoder(config)) = (&shape.task, &mut shape.model)
@@ -74,7 +74,7 @@ fn table(of: &HfShape) -> Table {
     let mut table = Table::new("electra.");
     bert::add_body(&mut table, "electra", config);
     let projection = "electra.embeddings_project";
-    table.linear(projection, "model.projection", Stored::OutIn);
+    table.linear(projection, "model.projection", Orientation::OutIn);
     let whole = ["classifier.dense", "classifier.out_proj"];
     if text_heads::add(&mut table, &of.task, whole) {
         return table;
@@ -87,7 +87,7 @@ fn table(of: &HfShape) -> Table {
         _ => {
             let predictions = "generator_predictions";
             let dense = format!("{predictions}.dense");
-            table.linear(&dense, "head.transform", Stored::OutIn);
+            table.linear(&dense, "head.transform", Orientation::OutIn);
             table.norm(&format!("{predictions}.LayerNorm"), "head.norm");
             bert::add_product(&mut table, "generator_lm_head", config.tie_embeddings);
             if config.tie_embeddings {

@@ -1,11 +1,11 @@
 //! Falcon (Almazrouei et al. 2023): parallel layers after one norm (7B) or two (40B), one key-value head or one
 //! per group, rotary positions. The RW models have ALiBi, biases and sequential layers.
 
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -104,7 +104,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let (heads, kv) = (plain.heads.n_heads, plain.heads.n_kv_heads());
     let parallel = config.stack.norm_placement == NormPlacement::Parallel;
     let norms = if config.stack.shared_parallel_norm == Some(false) {
@@ -160,17 +160,17 @@ fn table(of: &HfShape) -> Table {
         let norm = format!("{theirs}.post_attention_layernorm");
         table.norm(&norm, &ours.feed_forward_norm);
         let qkv = format!("{theirs}.self_attention.query_key_value");
-        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        table.fused(&qkv, &attention, Orientation::OutIn, fused);
         for (name, path) in [
             ("self_attention.dense", format!("{attention}.output")),
             ("mlp.dense_h_to_4h", format!("{mlp}.up")),
             ("mlp.dense_4h_to_h", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("transformer.ln_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec![
         "rotary_emb.inv_freq",
         "self_attention.maybe_rotary.inv_freq",

@@ -4,11 +4,11 @@
 //! The class transforms padding like text, while here only the text is transformed: results of padded sequences differ.
 
 use super::bert::{self, post_norm_stack};
-use super::plain::{activation_name, positions};
+use super::stack_summary::{activation_name, positions};
 use super::{Family, HfShape, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::EncoderConfig;
 use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::norm::NormConfig;
@@ -113,7 +113,7 @@ fn table(of: &HfShape) -> Table {
     let embeddings = "fnet.embeddings";
     bert::add_embeddings(&mut table, embeddings);
     let projection = format!("{embeddings}.projection");
-    table.linear(&projection, "model.projection", Stored::OutIn);
+    table.linear(&projection, "model.projection", Orientation::OutIn);
     for layer in 0..config.n_layers() {
         let theirs = format!("fnet.encoder.layer.{layer}");
         let ours = format!("model.stack.blocks.{layer}");
@@ -139,7 +139,7 @@ fn table(of: &HfShape) -> Table {
     if !text_heads::add(&mut table, &of.task, [pooler, "classifier"]) {
         bert::add_pretraining(&mut table, pooler, config.tie_embeddings);
     }
-    if !text_heads::reads_whole(&of.task) {
+    if !text_heads::is_sequence_task(&of.task) {
         table.ignored.push("fnet.pooler.dense.weight");
         table.ignored.push("fnet.pooler.dense.bias");
     }

@@ -25,7 +25,7 @@ pub const FAMILY: Family = Family {
 };
 
 /// Default values of a class.
-pub(super) struct Usual {
+pub(super) struct Defaults {
     pub vocab: usize,
     pub width: usize,
     pub layers: usize,
@@ -34,7 +34,7 @@ pub(super) struct Usual {
     pub context: usize,
 }
 
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     vocab: 256_000,
     width: 3072,
     layers: 28,
@@ -51,21 +51,21 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     // Files between the first ones and version 5 also have this key; the class ignores it.
     hf.get("hidden_activation");
-    let mut config = config(hf, &USUAL, activation);
-    let context = hf.count(&["max_position_embeddings"], USUAL.context);
+    let mut config = config(hf, &DEFAULTS, activation);
+    let context = hf.count(&["max_position_embeddings"], DEFAULTS.context);
     config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
-    shape(hf, &USUAL, config)
+    shape(hf, &DEFAULTS, config)
 }
 
 /// A model with this config.
-pub(super) fn shape(hf: &HfConfig, usual: &Usual, config: DecoderConfig) -> HfShape {
+pub(super) fn shape(hf: &HfConfig, usual: &Defaults, config: DecoderConfig) -> HfShape {
     hf.only("use_bidirectional_attention", false);
     let context = hf.count(&["max_position_embeddings"], usual.context);
     HfShape::language_model(config, hf.count(&["vocab_size"], usual.vocab), context)
 }
 
 /// The config without positions.
-pub(super) fn config(hf: &HfConfig, usual: &Usual, activation: Activation) -> DecoderConfig {
+pub(super) fn config(hf: &HfConfig, usual: &Defaults, activation: Activation) -> DecoderConfig {
     let [heads, kv_heads] = usual.heads;
     DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], usual.layers)),

@@ -1,7 +1,7 @@
 //! Gemma 2 (Gemma Team 2024, arXiv:2408.00118): Gemma with norms before and after its layers, a sliding window in every
 //! other layer, and soft caps on attention scores and logits.
 
-use super::gemma::{self, Usual};
+use super::gemma::{self, Defaults};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
@@ -21,7 +21,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     vocab: 256_000,
     width: 2304,
     layers: 26,
@@ -31,20 +31,20 @@ const USUAL: Usual = Usual {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    let mut config = config(hf, &USUAL, NormConfig::none(), [Some(30.0), Some(50.0)]);
-    let context = hf.count(&["max_position_embeddings"], USUAL.context);
+    let mut config = config(hf, &DEFAULTS, NormConfig::none(), [Some(30.0), Some(50.0)]);
+    let context = hf.count(&["max_position_embeddings"], DEFAULTS.context);
     config.stack.position = PositionConfig::Rotary(hf.rotary(WHOLE_HEADS, context));
     let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
     let window = window(hf);
-    config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
-    gemma::shape(hf, &USUAL, config)
+    config.layers = layer_types::windowed_groups(&mut config.stack, &sliding, window, None);
+    gemma::shape(hf, &DEFAULTS, config)
 }
 
 /// The config of Gemma 2 and 3: norms on both sides, the factor on attention scores, and the soft caps of logits (`head`)
 /// and of attention (`scores`).
 pub(super) fn config(
     hf: &HfConfig,
-    usual: &Usual,
+    usual: &Defaults,
     qk_norm: NormConfig,
     [head, scores]: [Option<f64>; 2],
 ) -> DecoderConfig {
@@ -54,7 +54,7 @@ pub(super) fn config(
     let mut config = gemma::config(hf, usual, activation);
     config.stack.norm_placement = NormPlacement::Sandwich;
     config.head_softcap = cap(hf, "final_logit_softcapping", head);
-    let attention = super::heads(&mut config);
+    let attention = super::multi_head_mut(&mut config);
     attention.softcap = cap(hf, "attn_logit_softcapping", scores);
     attention.scale = Some(1.0 / hf.real("query_pre_attn_scalar", 256.0).sqrt());
     attention.qk_norm = qk_norm;
@@ -85,7 +85,7 @@ fn write(of: &HfShape) -> Option<Value> {
 pub(super) fn written(of: &HfShape, class: &str) -> Option<Value> {
     let config = of.decoder_if_any()?;
     let heads = config.stack.attention_of(&config.depth()).heads();
-    let (types, window) = layer_types::written(&config.stack, &config.depth())?;
+    let (types, window) = layer_types::write_layer_types(&config.stack, &config.depth())?;
     let mut written = gemma::written(of, class, "hidden_activation")?;
     let scale = heads.scale?;
     let scalar = (1.0 / (scale * scale) * 1e6).round() / 1e6;

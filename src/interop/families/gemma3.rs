@@ -1,9 +1,9 @@
 //! Gemma 3, the text model only (Gemma Team 2025, arXiv:2503.19786): Gemma 2 with norms on queries and keys in place of
 //! soft caps, five layers with a window for each layer with full attention, and rotary positions with two bases.
 
-use super::gemma::{self, Usual};
+use super::gemma::{self, Defaults};
 use super::gemma2;
-use super::plain::{add_rotary, rotary};
+use super::stack_summary::{add_rotary, rotary};
 use super::{Family, HfShape, layer_types};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS, fits_per_layer_kind};
@@ -22,7 +22,7 @@ pub const FAMILY: Family = Family {
     declined: None,
 };
 
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     vocab: 262_208,
     width: 2304,
     layers: 26,
@@ -40,14 +40,14 @@ const KINDS: [&str; 2] = ["full_attention", "sliding_attention"];
 
 fn read(hf: &HfConfig) -> HfShape {
     let norm = super::zero_centered(hf.real("rms_norm_eps", 1e-6));
-    let mut config = gemma2::config(hf, &USUAL, norm, [None, None]);
-    if let Some(cap) = super::heads(&mut config).softcap.take() {
+    let mut config = gemma2::config(hf, &DEFAULTS, norm, [None, None]);
+    if let Some(cap) = super::multi_head_mut(&mut config).softcap.take() {
         hf.warn(format!(
             "`attn_logit_softcapping` = {cap} has no effect: the class of transformers caps no scores of attention, and neither \
              does this model"
         ));
     }
-    let context = hf.count(&["max_position_embeddings"], USUAL.context);
+    let context = hf.count(&["max_position_embeddings"], DEFAULTS.context);
     let pattern = hf.count(&["sliding_window_pattern"], 6);
     // The class ignores its own copy of this key.
     hf.get("_sliding_window_pattern");
@@ -58,13 +58,13 @@ fn read(hf: &HfConfig) -> HfShape {
     let window = gemma2::window(hf);
     if sliding.iter().all(|sliding| *sliding) {
         config.stack.position = local;
-        config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
+        config.layers = layer_types::windowed_groups(&mut config.stack, &sliding, window, None);
     } else {
         config.stack.position = global;
         let local = (!alike).then_some(local);
-        config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, local);
+        config.layers = layer_types::windowed_groups(&mut config.stack, &sliding, window, local);
     }
-    gemma::shape(hf, &USUAL, config)
+    gemma::shape(hf, &DEFAULTS, config)
 }
 
 /// The positions of layers with full attention, and of those with a window: one object each since version 5. A base that an
@@ -76,7 +76,7 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
         let usual = [hf.real("rope_theta", THETA), local_theta];
         let objects = hf.nested("rope_parameters");
         let both = [0, 1].map(|kind| objects.rotary_in(KINDS[kind], usual[kind], context));
-        hf.adopt(objects);
+        hf.merge_faults(objects);
         return both;
     }
     if object.is_some_and(|object| !object.is_empty()) {
@@ -87,7 +87,7 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
         ));
     }
     let global = RotaryKeys {
-        usual_theta: THETA,
+        default_theta: THETA,
         ..WHOLE_HEADS
     };
     let local = RotaryConfig {
@@ -95,7 +95,7 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
         ..RotaryConfig::default()
     };
     let global = hf.rotary(global, context);
-    [hf.of_one_kind(global, "rope_scaling"), local]
+    [hf.for_layer_kind(global, "rope_scaling"), local]
 }
 
 fn write(of: &HfShape) -> Option<Value> {

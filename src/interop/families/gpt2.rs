@@ -1,9 +1,9 @@
 //! GPT-2 (Radford et al. 2019): pre-norm, learned positions, tied embeddings, `Conv1D` matrices.
 
-use super::plain::{plain, positions};
-use super::{Family, HfShape, block, fused_in_thirds, heads, layer_norm, multi_head};
+use super::stack_summary::{positions, summarize};
+use super::{Family, HfShape, block, fused_in_thirds, layer_norm, multi_head, multi_head_mut};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -28,7 +28,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let scaled = hf.flag("scale_attn_weights", true);
     let activation = hf.activation("activation_function", "gelu_new");
     let mut config = read_gpt(hf, NormPlacement::Pre, activation);
-    heads(&mut config).scale = (!scaled).then_some(1.0);
+    multi_head_mut(&mut config).scale = (!scaled).then_some(1.0);
     config.tie_embeddings = hf.flag("tie_word_embeddings", true);
     if hf.flag("scale_attn_by_inverse_layer_idx", false) {
         config.layers = scaled_by_layer(&config);
@@ -92,7 +92,7 @@ pub(super) fn read_gpt(
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let d_head = plain.d_head.max(1);
     let scale = plain.heads.scale.unwrap_or(1.0 / (d_head as f64).sqrt());
     let scales = config.stack.blocks(&config.depth()).nth(1);
@@ -123,7 +123,7 @@ fn table(of: &HfShape) -> Table {
     table.same("transformer.wpe.weight", "position.table");
     add_blocks(&mut table, config);
     table.norm("transformer.ln_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec![".attn.bias", ".attn.masked_bias"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
@@ -140,9 +140,9 @@ pub(super) fn add_blocks(table: &mut Table, config: &DecoderConfig) {
         let (attention, mlp) = (ours.attention, ours.feed_forward);
         table.norm(&format!("{theirs}.ln_1"), &ours.attention_norm);
         let c_attn = format!("{theirs}.attn.c_attn");
-        table.fused(&c_attn, &attention, Stored::InOut, fused);
+        table.fused(&c_attn, &attention, Orientation::InOut, fused);
         let linear = |table: &mut Table, name: &str, path: String| {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::InOut);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::InOut);
         };
         linear(table, "attn.c_proj", format!("{attention}.output"));
         table.norm(&format!("{theirs}.ln_2"), &ours.feed_forward_norm);

@@ -4,10 +4,10 @@
 //! As here, a window of `window_size` keys includes the query's own position.
 
 use super::layer_types::period;
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -49,7 +49,9 @@ fn read(hf: &HfConfig) -> HfShape {
         ..DenseConfig::default()
     });
     let attention = |local: bool| match local {
-        true => AttentionConfig::SlidingWindow(SlidingWindowConfig::of(heads.clone(), window)),
+        true => {
+            AttentionConfig::SlidingWindow(SlidingWindowConfig::with_window(heads.clone(), window))
+        }
         false => AttentionConfig::MultiHead(heads.clone()),
     };
     let mut config = DecoderConfig {
@@ -141,7 +143,7 @@ fn expanded(types: &Value) -> Option<Vec<bool>> {
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
     let depth = config.depth();
-    let plain = plain(&config.stack, &depth)?;
+    let plain = summarize(&config.stack, &depth)?;
     let window = |block: BlockConfig| {
         let Some(AttentionConfig::SlidingWindow(c)) = block.attention else {
             return None;
@@ -198,7 +200,7 @@ fn table(of: &HfShape) -> Table {
         table.linears(&format!("{theirs}.mlp"), &ours.feed_forward, &matrices);
     }
     table.norm("transformer.ln_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec![".attn.attention.bias", ".attn.attention.masked_bias"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

@@ -1,11 +1,11 @@
 //! GPT-NeoX and Pythia (Black et al. 2022): parallel layers with a norm each, partial rotary positions, and a
 //! fused matrix with the query, key and value of one head after another.
 
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, block, fused_by_group, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -31,13 +31,13 @@ fn read(hf: &HfConfig) -> HfShape {
     // Key names of version 4 of transformers; version 5 has both in `rope_parameters`.
     let keys = RotaryKeys {
         theta: "rotary_emb_base",
-        part: Some(("rotary_pct", 0.25)),
+        fraction: Some(("rotary_pct", 0.25)),
         ..WHOLE_HEADS
     };
     let rotary = hf.rotary(keys, context);
     // The class ignores the second names, which other families use.
-    hf.agrees(["rotary_emb_base", "rope_theta"], rotary.theta);
-    hf.agrees(["rotary_pct", "partial_rotary_factor"], rotary.fraction);
+    hf.require_agreement(["rotary_emb_base", "rope_theta"], rotary.theta);
+    hf.require_agreement(["rotary_pct", "partial_rotary_factor"], rotary.fraction);
     let parallel = hf.flag("use_parallel_residual", true);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["num_hidden_layers"], 44)),
@@ -76,7 +76,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let rotary = rotary(&config.stack)?;
     let mut written = json!({
         "architectures": ["GPTNeoXForCausalLM"],
@@ -119,17 +119,17 @@ fn table(of: &HfShape) -> Table {
         };
         table.norm(&format!("{theirs}.post_attention_layernorm"), second);
         let qkv = format!("{theirs}.attention.query_key_value");
-        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        table.fused(&qkv, &attention, Orientation::OutIn, fused);
         for (name, path) in [
             ("attention.dense", format!("{attention}.output")),
             ("mlp.dense_h_to_4h", format!("{mlp}.up")),
             ("mlp.dense_4h_to_h", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("gpt_neox.final_layer_norm", "stack.final_norm");
-    table.linear("embed_out", "head", Stored::OutIn);
+    table.linear("embed_out", "head", Orientation::OutIn);
     // The name in version 5's own module.
     table.alias("lm_head.weight".into(), "head.weight".into());
     table.ignored = vec![

@@ -2,10 +2,10 @@
 //! clamped.
 
 use super::llama;
-use super::{Family, HfShape, block, heads, layer_types};
+use super::{Family, HfShape, block, layer_types, multi_head_mut};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::attention::multi_head::sinks::Sinks;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use crate::nn::feed_forward::{Activation, FeedForwardConfig, GatedConfig};
@@ -26,7 +26,7 @@ const STEEPNESS: f64 = 1.702;
 
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
-        usual_theta: 150_000.0,
+        default_theta: 150_000.0,
         ..WHOLE_HEADS
     };
     // Both keys repeat other keys.
@@ -44,10 +44,10 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     // The class uses `swiglu_alpha` for the gate and ignores this key.
     hf.get("hidden_act");
-    let mut config = llama::rotated(hf, keys);
+    let mut config = llama::config_with_rotary(hf, keys);
     let bias = hf.flag("attention_bias", true);
     let d_head = hf.count(&["head_dim"], 64);
-    let attention = heads(&mut config);
+    let attention = multi_head_mut(&mut config);
     attention.sinks = Sinks::Learned;
     attention.bias = bias;
     attention.d_head = Some(d_head);
@@ -55,7 +55,7 @@ fn read(hf: &HfConfig) -> HfShape {
     config.stack.feed_forward = FeedForwardConfig::Moe(experts(hf));
     let sliding = layer_types::sliding(hf, config.n_layers(), |layer| layer % 2 == 0);
     let window = hf.count(&["sliding_window"], 128);
-    config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, None);
+    config.layers = layer_types::windowed_groups(&mut config.stack, &sliding, window, None);
     llama::shape(hf, config)
 }
 
@@ -98,7 +98,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let ExpertConfig::Gated(expert) = &moe.expert else {
         return None;
     };
-    let (types, window) = layer_types::written(&config.stack, &depth)?;
+    let (types, window) = layer_types::write_layer_types(&config.stack, &depth)?;
     let mut written = llama::write_as(of, "GptOssForCausalLM")?;
     let keys = written.as_object_mut()?;
     for key in ["mlp_bias", "hidden_act"] {
@@ -134,7 +134,7 @@ fn table(of: &HfShape) -> Table {
         table.linear(
             &format!("{theirs}.mlp.router"),
             &model(format!("{mlp}.router")),
-            Stored::OutIn,
+            Orientation::OutIn,
         );
         let (experts, d_ff) = (moe.n_experts, moe.expert.d_ff(d_model));
         for (name, parts, [d_in, d_out]) in [

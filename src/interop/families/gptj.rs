@@ -1,10 +1,10 @@
 //! GPT-J (Wang and Komatsuzaki 2021): parallel layers after one norm, interleaved rotary positions on a part of
 //! each head, a bias on the LM head.
 
-use super::plain::{plain, rotary};
+use super::stack_summary::{rotary, summarize};
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -43,7 +43,7 @@ fn read(hf: &HfConfig) -> HfShape {
         fraction: rotated as f64 / d_head as f64,
         ..RotaryConfig::default()
     };
-    if rotary.rotated(d_head) != rotated || rotated > d_head {
+    if rotary.rotated_width(d_head) != rotated || rotated > d_head {
         hf.fault(format!(
             "`rotary_dim` = {rotated} is not an even part of a head of {d_head}"
         ));
@@ -78,7 +78,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let rotary = rotary(&config.stack)?;
     Some(json!({
         "architectures": ["GPTJForCausalLM"],
@@ -88,7 +88,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "n_layer": plain.layers,
         "n_head": plain.heads.n_heads,
         "n_inner": plain.d_ff,
-        "rotary_dim": rotary.rotated(plain.d_head),
+        "rotary_dim": rotary.rotated_width(plain.d_head),
         "activation_function": plain.activation,
         "layer_norm_epsilon": plain.eps,
         "tie_word_embeddings": false,
@@ -115,11 +115,11 @@ fn table(of: &HfShape) -> Table {
             ("mlp.fc_in", format!("{mlp}.up")),
             ("mlp.fc_out", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("transformer.ln_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec![".attn.bias", ".attn.masked_bias"];
     table.within("model.")
 }

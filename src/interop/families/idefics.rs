@@ -3,8 +3,8 @@
 
 mod names;
 
-use super::declined::{Declined, unless, unless_square};
-use super::plain::{add_rotary, plain, rotary};
+use super::declined::{Declined, difference_unless, difference_unless_square};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, layer_norm, rms_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
@@ -157,7 +157,7 @@ fn vision(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
         ..VisionConfig::default()
     };
     let shape = [vision.count(&["num_channels"], 3), side, side];
-    hf.adopt(vision);
+    hf.merge_faults(vision);
     (network, shape)
 }
 
@@ -187,7 +187,7 @@ fn resampler(hf: &HfConfig, width: usize) -> Option<ResamplerConfig> {
         }),
         norm: layer_norm(EPS),
     };
-    hf.adopt(perceiver);
+    hf.merge_faults(perceiver);
     used.then_some(config)
 }
 
@@ -212,17 +212,17 @@ fn declined(of: &HfShape) -> Declined {
     let groups = text.n_layers().is_multiple_of(cross.every.max(1));
     let divisor = format!("a divisor of model.text.n_layers = {}", text.n_layers());
     let all = [
-        unless(
+        difference_unless(
             cross.gate == Gate::Tanh,
             "model.cross_attention.gate",
             cross.gate,
             "\"tanh\"",
         ),
-        unless(groups, "model.cross_attention.every", cross.every, &divisor),
-        unless_square(of),
+        difference_unless(groups, "model.cross_attention.every", cross.every, &divisor),
+        difference_unless_square(of),
     ];
     Declined {
-        why: all.into_iter().flatten().collect(),
+        differences: all.into_iter().flatten().collect(),
         ..Declined::default()
     }
 }
@@ -233,12 +233,12 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, _] = of.shape.image?;
-    if !declined(of).why.is_empty() {
+    if !declined(of).differences.is_empty() {
         return None;
     }
     let (of_text, of_image) = (
-        plain(&text.stack, &text.depth())?,
-        plain(&image.stack, &image.depth())?,
+        summarize(&text.stack, &text.depth())?,
+        summarize(&image.stack, &image.depth())?,
     );
     let crossed = model
         .cross_attention

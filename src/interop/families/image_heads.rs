@@ -21,7 +21,7 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
     match hf.architecture() {
         None => refuse_other_problems(hf),
         Some(class) if class == classifier => refuse_other_problems(hf),
-        Some(class) if class == body => say_drawn(hf, class),
+        Some(class) if class == body => warn_random_classifier(hf, class),
         Some(class) => hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported; {classifier} can, and {body}, whose classifier is drawn"
         )),
@@ -34,12 +34,12 @@ pub(super) fn require_body(hf: &HfConfig, body: &str) {
         Some(class) if class != body => hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported; {body} can, whose classifier is drawn"
         )),
-        Some(_) | None => say_drawn(hf, body),
+        Some(_) | None => warn_random_classifier(hf, body),
     }
 }
 
 /// Warns that a network has no classifier and gets a random one.
-fn say_drawn(hf: &HfConfig, class: &str) {
+fn warn_random_classifier(hf: &HfConfig, class: &str) {
     hf.warn(format!(
         "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one ([init] from) \
          has its own with new = [\"head\"]"
@@ -47,7 +47,7 @@ fn say_drawn(hf: &HfConfig, class: &str) {
 }
 
 /// A note on an exported folder whose class has no classifier.
-pub(in crate::interop) fn left_out(config: &Value) -> String {
+pub(in crate::interop) fn no_classifier_note(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!("{class} has no classifier: that of the run is not in the folder")
 }
@@ -58,7 +58,7 @@ pub(in crate::interop) fn is_body(task: &TaskConfig) -> bool {
 }
 
 /// Turns a classifier's config.json into that of the same network without one; `None` if there is no such class.
-pub(super) fn body(mut config: Value) -> Option<Value> {
+pub(super) fn without_classifier(mut config: Value) -> Option<Value> {
     let class = config["architectures"][0].as_str()?;
     let (name, _) = class.split_once(CLASSIFIER).or_else(|| {
         let name = class.strip_suffix(text_heads::BODY)?;
@@ -69,7 +69,7 @@ pub(super) fn body(mut config: Value) -> Option<Value> {
 }
 
 /// A note on an exported folder of a network without the run's head.
-pub(in crate::interop) fn head_left_out(config: &Value) -> String {
+pub(in crate::interop) fn no_head_note(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!(
         "{class} has no head of self-distillation: that of the run is not in the folder; where the class has a pooler it is drawn when \
@@ -83,10 +83,10 @@ fn refuse_other_problems(hf: &HfConfig) {
     let said = hf.get("problem_type");
     match said.and_then(Value::as_str) {
         Some(text_heads::CLASSES) => {}
-        Some(text_heads::SEVERAL) => hf.fault(format!(
+        Some(text_heads::MULTI_LABEL) => hf.fault(format!(
             "`problem_type` = \"{}\": each score of the folder tells by itself whether its class is in an image, and classifiers of \
              images here tell one class of all (a softmax); such a folder cannot be imported",
-            text_heads::SEVERAL
+            text_heads::MULTI_LABEL
         )),
         Some(text_heads::REGRESSION) => hf.fault(format!(
             "`problem_type` = \"{}\": the scores of the folder are numbers, and classifiers of images here tell classes; such a \
@@ -110,7 +110,7 @@ pub(in crate::interop) fn is_without(hf: &HfConfig, of: &HfShape) -> bool {
 
 /// The table of a network without a classifier. Some networks have a pooler, whose output classifiers do not read.
 pub(in crate::interop) fn without(mut table: Table) -> Table {
-    table.drawn.extend(HEADS);
+    table.optional.extend(HEADS);
     table.ignored.extend(POOLERS);
     table
 }

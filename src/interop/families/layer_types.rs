@@ -50,20 +50,20 @@ pub(super) fn window_if_used(hf: &HfConfig, usual: Option<usize>) -> Option<usiz
 }
 
 /// Sets the windows of a Qwen model: on the layers that `layer_types` names, or on those from index `max_window_layers` on.
-pub(super) fn upper_windows(hf: &HfConfig, config: &mut DecoderConfig) {
+pub(super) fn set_qwen_windows(hf: &HfConfig, config: &mut DecoderConfig) {
     // The key has no effect if there are no windows.
     hf.get("max_window_layers");
     if let Some(window) = window_if_used(hf, Some(4096)) {
         let first = hf.typed("max_window_layers", "a number of layers", Value::as_u64);
         let first = usize::try_from(first.unwrap_or(28)).unwrap_or(usize::MAX);
         let sliding = sliding(hf, config.n_layers(), |layer| layer >= first);
-        config.layers = in_windows(&mut config.stack, &sliding, window, None);
+        config.layers = windowed_groups(&mut config.stack, &sliding, window, None);
     }
 }
 
 /// Adds the keys of windows, for classes whose models need not have any.
 pub(super) fn add_windows(keys: &mut Value, stack: &StackConfig, depth: &Depth) {
-    let (types, window) = written(stack, depth).unwrap_or_default();
+    let (types, window) = write_layer_types(stack, depth).unwrap_or_default();
     keys["use_sliding_window"] = json!(window.is_some());
     if window.is_some() {
         keys["sliding_window"] = json!(window);
@@ -85,7 +85,10 @@ fn without_windows(hf: &HfConfig) {
 
 /// The `layer_types` of a stack, and the window of its first layer that has one; `None` if some layer has neither multi-head
 /// attention nor a sliding window.
-pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Option<usize>)> {
+pub(super) fn write_layer_types(
+    stack: &StackConfig,
+    depth: &Depth,
+) -> Option<(Value, Option<usize>)> {
     let of_block = |attention: Option<&AttentionConfig>| match attention? {
         AttentionConfig::MultiHead(_) => Some(None),
         AttentionConfig::SlidingWindow(c) => Some(Some(c.window)),
@@ -101,13 +104,13 @@ pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<(Value, Opti
 
 /// The layer groups of a stack whose `sliding` layers have a window of `window` keys on one side and, if given, the position
 /// scheme `local` instead of the stack's. Empty if all layers are alike, which the stack itself expresses.
-pub(super) fn in_windows(
+pub(super) fn windowed_groups(
     stack: &mut StackConfig,
     sliding: &[bool],
     window: usize,
     local: Option<PositionConfig>,
 ) -> Vec<LayerGroup> {
-    let windowed = SlidingWindowConfig::of(stack.attention.heads(), window);
+    let windowed = SlidingWindowConfig::with_window(stack.attention.heads(), window);
     let windowed = AttentionConfig::SlidingWindow(windowed);
     match (period(sliding), &local) {
         ([false], _) => Vec::new(),

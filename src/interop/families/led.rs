@@ -4,7 +4,7 @@
 use super::{Family, HfShape, bart, windows};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{GlobalTokens, ModelConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
@@ -62,7 +62,7 @@ fn write(of: &HfShape) -> Option<Value> {
     if config.embedding_scale {
         return None;
     }
-    let windows = windows::written(&config.stack, &config.encoder_depth())?;
+    let windows = windows::write_windows(&config.stack, &config.encoder_depth())?;
     let mut written = bart::write_as(of, "LEDForConditionalGeneration")?;
     let keys = written.as_object_mut()?;
     keys.remove("max_position_embeddings");
@@ -116,7 +116,7 @@ fn table(of: &HfShape) -> Table {
             let theirs =
                 format!("led.encoder.layers.{layer}.self_attn.longformer_self_attn.{part}_global");
             let ours = format!("model.encoder.stack.blocks.{layer}.attention.global.{part}");
-            table.linear(&theirs, &ours, Stored::OutIn);
+            table.linear(&theirs, &ours, Orientation::OutIn);
         }
     }
     table

@@ -1,10 +1,10 @@
 //! LLaMA 1 to 3 (Touvron et al. 2023): pre-norm RMS norms, rotary positions, SwiGLU, grouped queries.
 
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, block, rms_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -35,11 +35,11 @@ pub(super) fn shape(hf: &HfConfig, config: DecoderConfig) -> HfShape {
 
 /// The config of LLaMA, which Mistral and Qwen build on.
 pub(super) fn config(hf: &HfConfig) -> DecoderConfig {
-    rotated(hf, WHOLE_HEADS)
+    config_with_rotary(hf, WHOLE_HEADS)
 }
 
 /// Same as [`config`], with other keys and defaults of rotary positions.
-pub(super) fn rotated(hf: &HfConfig, keys: RotaryKeys) -> DecoderConfig {
+pub(super) fn config_with_rotary(hf: &HfConfig, keys: RotaryKeys) -> DecoderConfig {
     let context = hf.count(&["max_position_embeddings"], 2048);
     let bias = hf.flag("attention_bias", false);
     let n_heads = hf.count(&["num_attention_heads"], 32);
@@ -77,7 +77,7 @@ fn write(of: &HfShape) -> Option<Value> {
 /// The keys that Mistral, Mixtral and Qwen share with LLaMA.
 pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let mut written = json!({
         "architectures": [class],
         "vocab_size": of.shape.vocab_size,
@@ -100,7 +100,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
 }
 
 /// Removes `head_dim` if it is the width that classes without this key compute; if the key is present, they use it.
-pub(super) fn without_usual_width(written: &mut Value) {
+pub(super) fn remove_default_head_dim(written: &mut Value) {
     let number = |key: &str| written[key].as_u64().unwrap_or_default();
     let usual = number("hidden_size") / number("num_attention_heads").max(1);
     if number("head_dim") == usual
@@ -111,7 +111,7 @@ pub(super) fn without_usual_width(written: &mut Value) {
 }
 
 /// Reports a fault if a file asks for biases that the class does not have.
-pub(super) fn without_biases(hf: &HfConfig, keys: &[&str]) {
+pub(super) fn require_no_biases(hf: &HfConfig, keys: &[&str]) {
     for key in keys {
         hf.only(key, false);
     }
@@ -151,16 +151,16 @@ pub(super) fn table(of: &HfShape) -> Table {
             ("mlp.up_proj", format!("{mlp}.up")),
             ("mlp.down_proj", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
-    with_ends(table, config.tie_embeddings)
+    with_norm_and_head(table, config.tie_embeddings)
 }
 
 /// Adds the last norm and the LM head to a table of embeddings and blocks.
-pub(super) fn with_ends(mut table: Table, tied: bool) -> Table {
+pub(super) fn with_norm_and_head(mut table: Table, tied: bool) -> Table {
     table.norm("model.norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec!["rotary_emb.inv_freq"];
     if tied {
         table.ignored.push("lm_head.weight");

@@ -2,7 +2,7 @@
 
 use super::{Family, HfShape, roberta, text_heads, windows};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{GlobalTokens, ModelConfig};
 use crate::task::TaskConfig;
 use serde_json::{Value, json};
@@ -54,7 +54,7 @@ fn write(of: &HfShape) -> Option<Value> {
         TaskConfig::TextEmbedding(c) if c.global_tokens != Some(GlobalTokens::None) => return None,
         _ => {}
     }
-    let windows = windows::written(&config.stack, &config.depth())?;
+    let windows = windows::write_windows(&config.stack, &config.depth())?;
     let mut written = roberta::write_as(of, "Longformer")?;
     written["attention_window"] = json!(windows);
     Some(written)
@@ -66,7 +66,7 @@ fn table(of: &HfShape) -> Table {
         for part in ["query", "key", "value"] {
             let theirs = format!("longformer.encoder.layer.{layer}.attention.self.{part}_global");
             let ours = format!("model.stack.blocks.{layer}.attention.global.{part}");
-            table.linear(&theirs, &ours, Stored::OutIn);
+            table.linear(&theirs, &ours, Orientation::OutIn);
         }
     }
     table.ignored.push("longformer.pooler.dense.weight");

@@ -41,7 +41,7 @@ fn read(hf: &HfConfig) -> HfShape {
         }
     }
     let context = hf.count(&["max_position_embeddings"], 1024);
-    let mut config = bart::activated(hf, NormPlacement::Pre, "relu");
+    let mut config = bart::config_with_activation(hf, NormPlacement::Pre, "relu");
     let d_model = config.stack.d_model;
     if d_model % 2 == 1 {
         hf.fault(format!(

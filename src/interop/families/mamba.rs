@@ -5,14 +5,14 @@
 
 use super::{Family, HfShape, rms_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::feed_forward::Activation;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::none::NoPositionConfig;
 use crate::nn::recurrent::MixerConfig;
-use crate::nn::recurrent::mamba::{FIRST_STEPS, MambaConfig};
+use crate::nn::recurrent::mamba::{INITIAL_STEPS, MambaConfig};
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // Initial step sizes no longer matter once there are weights.
     let step = |key, usual| {
         hf.real(key, usual)
-            .clamp(*FIRST_STEPS.start(), *FIRST_STEPS.end())
+            .clamp(*INITIAL_STEPS.start(), *INITIAL_STEPS.end())
     };
     let mixer = MambaConfig {
         d_state: hf.count(&["state_size"], 16),
@@ -187,7 +187,7 @@ fn table(of: &HfShape) -> Table {
         table.linears(&theirs, &ours, &maps);
     }
     table.norm("backbone.norm_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }

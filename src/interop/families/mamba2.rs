@@ -5,14 +5,14 @@
 
 use super::{Family, HfShape, rms_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::feed_forward::Activation;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::none::NoPositionConfig;
 use crate::nn::recurrent::MixerConfig;
-use crate::nn::recurrent::mamba::FIRST_STEPS;
+use crate::nn::recurrent::mamba::INITIAL_STEPS;
 use crate::nn::recurrent::mamba2::Mamba2Config;
 use crate::stack::{LayerGroup, NormPlacement, StackConfig};
 use serde_json::{Value, json};
@@ -62,7 +62,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // Initial step sizes no longer matter once there are weights.
     let step = |key, usual| {
         hf.real(key, usual)
-            .clamp(*FIRST_STEPS.start(), *FIRST_STEPS.end())
+            .clamp(*INITIAL_STEPS.start(), *INITIAL_STEPS.end())
     };
     let mixer = Mamba2Config {
         d_state: hf.count(&["state_size"], 128),
@@ -170,7 +170,7 @@ fn table(of: &HfShape) -> Table {
         unreachable!("the family reads and writes this mixer alone")
     };
     let d_model = config.stack.d_model;
-    let (channels, mixed) = (mixer.channels(d_model), mixer.mixed(d_model));
+    let (channels, mixed) = (mixer.channels(d_model), mixer.convolution_channels(d_model));
     for layer in 0..config.n_layers() {
         let theirs = format!("backbone.layers.{layer}");
         let ours = format!("stack.blocks.{layer}");
@@ -202,11 +202,11 @@ fn table(of: &HfShape) -> Table {
         table.linear(
             &format!("{theirs}.out_proj"),
             &format!("{ours}.output"),
-            Stored::OutIn,
+            Orientation::OutIn,
         );
     }
     table.norm("backbone.norm_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }

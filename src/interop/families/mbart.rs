@@ -22,7 +22,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("extra_pos_embeddings", 2);
     bart::require_class(hf, &["MBartForConditionalGeneration", "MBartModel"]);
     let context = hf.count(&["max_position_embeddings"], 1024);
-    let mut config = bart::placed(hf, NormPlacement::Pre);
+    let mut config = bart::config_with_norms(hf, NormPlacement::Pre);
     config.embedding_norm = true;
     config.stack.position = bart::learned(context);
     bart::shape(hf, config, context)

@@ -20,7 +20,7 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    llama::without_biases(hf, &["attention_bias", "mlp_bias"]);
+    llama::require_no_biases(hf, &["attention_bias", "mlp_bias"]);
     llama::shape(hf, windowed(hf, llama::config(hf)))
 }
 
@@ -28,8 +28,10 @@ fn read(hf: &HfConfig) -> HfShape {
 pub(super) fn windowed(hf: &HfConfig, mut config: DecoderConfig) -> DecoderConfig {
     if let Some(window) = hf.count_if_any(&["sliding_window"]) {
         let attention = &mut config.stack.attention;
-        *attention =
-            AttentionConfig::SlidingWindow(SlidingWindowConfig::of(attention.heads(), window));
+        *attention = AttentionConfig::SlidingWindow(SlidingWindowConfig::with_window(
+            attention.heads(),
+            window,
+        ));
     }
     config
 }

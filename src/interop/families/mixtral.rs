@@ -3,7 +3,7 @@
 use super::{Family, HfShape, llama, mistral};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use serde_json::{Value, json};
@@ -20,11 +20,11 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
-        usual_theta: 1e6,
+        default_theta: 1e6,
         ..WHOLE_HEADS
     };
-    llama::without_biases(hf, &["attention_bias", "mlp_bias"]);
-    let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
+    llama::require_no_biases(hf, &["attention_bias", "mlp_bias"]);
+    let mut config = mistral::windowed(hf, llama::config_with_rotary(hf, keys));
     config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     let n_experts = hf.count(&["num_local_experts"], 8);
     let top_k = hf.count(&["num_experts_per_tok"], 2);
@@ -74,7 +74,7 @@ fn table(of: &HfShape) -> Table {
         table.linear(
             &format!("{theirs}.gate"),
             &format!("{ours}.router"),
-            Stored::OutIn,
+            Orientation::OutIn,
         );
         for (name, part) in [("w1", "gate"), ("w3", "up"), ("w2", "down")] {
             let names = (0..moe.n_experts)

@@ -58,7 +58,6 @@ pub mod opt;
 pub mod pegasus;
 pub mod phi;
 pub mod phi3;
-mod plain;
 pub mod qwen2;
 pub mod qwen3;
 pub mod qwen3_next;
@@ -70,6 +69,7 @@ pub mod rwkv;
 pub mod siglip;
 pub mod smollm3;
 pub mod stablelm;
+mod stack_summary;
 pub mod starcoder2;
 pub mod swin;
 pub mod swinv2;
@@ -123,7 +123,7 @@ impl HfShape {
         let [_, height, width] = self.shape.image?;
         let other = processor.size.filter(|size| *size != [height, width])?;
         let fit = self.shape.fit;
-        self.shape.fit = fit.map(|fit| fit.in_proportion(other, [height, width]));
+        self.shape.fit = fit.map(|fit| fit.scaled_to(other, [height, width]));
         Some(other)
     }
 
@@ -218,15 +218,15 @@ impl Family {
     /// Reads our configs from a config.json, including heads of classes that several families share.
     pub fn shape(&self, hf: &HfConfig) -> HfShape {
         let mut of = (self.read)(hf);
-        decoder_heads::take(hf, self, &mut of);
+        decoder_heads::apply_head(hf, self, &mut of);
         of
     }
 
     /// Makes a config.json of this shape; `None` if the family has no such network or task.
-    pub fn written(&self, of: &HfShape) -> Option<Value> {
+    pub fn config_json(&self, of: &HfShape) -> Option<Value> {
         let written = decoder_heads::write(self, of)?;
         match image_heads::is_body(&of.task) {
-            true => image_heads::body(written),
+            true => image_heads::without_classifier(written),
             false => Some(written),
         }
     }
@@ -241,7 +241,7 @@ impl Family {
     }
 
     /// The table for an exported folder of this shape: names in the folder of a body lack the body's prefix.
-    pub fn names(&self, of: &HfShape) -> Table {
+    pub fn exported_names(&self, of: &HfShape) -> Table {
         let table = self.rules(of);
         match text_heads::is_body(&of.task) || image_heads::is_body(&of.task) {
             true => table.unprefixed(),
@@ -304,7 +304,7 @@ fn zero_centered(eps: f64) -> NormConfig {
 }
 
 /// The settings of multi-head attention, to change.
-fn heads(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
+fn multi_head_mut(config: &mut DecoderConfig) -> &mut MultiHeadConfig {
     match &mut config.stack.attention {
         AttentionConfig::MultiHead(heads) => heads,
         _ => unreachable!("the family it builds on has multi-head attention"),

@@ -1,12 +1,12 @@
 //! ModernBERT (Warner et al. 2024, arXiv:2412.13663): a pre-norm encoder without biases, with gated feed-forward layers and
 //! rotary positions with two bases. Every third layer has full attention, the others a window on both sides.
 
-use super::plain::{Plain, activation_name, add_rotary, plain, rotary};
+use super::stack_summary::{StackSummary, activation_name, add_rotary, rotary, summarize};
 use super::{Family, HfShape, bert, layer_types, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::fits_per_layer_kind;
-use crate::interop::rename::{Fused, Stored, Table};
+use crate::interop::rename::{Fused, Orientation, Table};
 use crate::model::encoder::pooler::PoolerInput;
 use crate::model::{EncoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
@@ -50,7 +50,7 @@ fn read(hf: &HfConfig) -> HfShape {
         true => global,
         false => local,
     };
-    config.layers = layer_types::in_windows(&mut config.stack, &sliding, window, own);
+    config.layers = layer_types::windowed_groups(&mut config.stack, &sliding, window, own);
     let vocab_size = hf.count(&["vocab_size"], 50368);
     let of_text = Shape::of_text(context, vocab_size);
     let mut shape = bert::shape(hf, "ModernBert", config, of_text);
@@ -117,13 +117,13 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
         hf.real("local_rope_theta", LOCAL_THETA),
     ];
     let both = [0, 1].map(|kind| objects.rotary_in(KINDS[kind], usual[kind], context));
-    hf.adopt(objects);
+    hf.merge_faults(objects);
     both
 }
 
 /// Sets the dense layer, activation and norm that all heads have.
 fn heads(hf: &HfConfig, shape: &mut HfShape) {
-    let whole = text_heads::reads_whole(&shape.task);
+    let whole = text_heads::is_sequence_task(&shape.task);
     let input = pooling(hf);
     let ModelConfig::Encoder(config) = &mut shape.model else {
         return;
@@ -136,7 +136,7 @@ fn heads(hf: &HfConfig, shape: &mut HfShape) {
     }
     config.token_transform = matches!(
         text_heads::ending(&shape.task),
-        Some(text_heads::TOKENS | text_heads::SPANS)
+        Some(text_heads::TOKEN_ENDING | text_heads::SPAN_ENDING)
     );
 }
 
@@ -157,13 +157,13 @@ fn pooling(hf: &HfConfig) -> PoolerInput {
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.encoder_if_any()?;
     let (stack, depth) = (&config.stack, config.depth());
-    let plain = plain(stack, &depth).filter(|plain| plain.gated)?;
+    let plain = summarize(stack, &depth).filter(|plain| plain.gated)?;
     let NormConfig::Layer(norm) = &stack.norm else {
         return None;
     };
     let class = text_heads::ending(&of.task).unwrap_or("ForMaskedLM");
-    let (types, window) = layer_types::written(stack, &depth)?;
-    let Plain { layers, d_ff, .. } = plain;
+    let (types, window) = layer_types::write_layer_types(stack, &depth)?;
+    let StackSummary { layers, d_ff, .. } = plain;
     let mut written = json!({
         "architectures": [format!("ModernBert{class}")],
         "vocab_size": of.shape.vocab_size,
@@ -179,7 +179,7 @@ fn write(of: &HfShape) -> Option<Value> {
         "mlp_bias": plain.bias,
         "decoder_bias": config.head_bias,
         "classifier_activation": activation_name(head_activation(of, config)),
-        "classifier_bias": match text_heads::reads_whole(&of.task) {
+        "classifier_bias": match text_heads::is_sequence_task(&of.task) {
             true => config.pooler_bias,
             false => config.head_transform_bias,
         },
@@ -203,7 +203,7 @@ fn write(of: &HfShape) -> Option<Value> {
 fn head_activation(of: &HfShape, config: &EncoderConfig) -> crate::nn::feed_forward::Activation {
     let pooler = config
         .pooler_activation
-        .filter(|_| text_heads::reads_whole(&of.task));
+        .filter(|_| text_heads::is_sequence_task(&of.task));
     pooler.unwrap_or(config.head_activation)
 }
 
@@ -259,14 +259,14 @@ fn table(of: &HfShape) -> Table {
     }
     let (dense, norm) = match text_heads::ending(&of.task) {
         Some(text_heads::BODY) => return table,
-        Some(text_heads::WHOLE) => ("model.pooler", "model.pooler_norm"),
+        Some(text_heads::SEQUENCE_ENDING) => ("model.pooler", "model.pooler_norm"),
         Some(_) => ("model.token_transform.dense", "model.token_transform.norm"),
         None => ("head.transform", "head.norm"),
     };
-    table.linear("head.dense", dense, Stored::OutIn);
+    table.linear("head.dense", dense, Orientation::OutIn);
     table.norm("head.norm", norm);
     if text_heads::ending(&of.task).is_some() {
-        table.linear("classifier", "head", Stored::OutIn);
+        table.linear("classifier", "head", Orientation::OutIn);
         return table;
     }
     bert::add_product(&mut table, "decoder", config.tie_embeddings);
@@ -295,7 +295,7 @@ fn add_layer(table: &mut Table, config: &EncoderConfig, layer: usize) {
     table.fused(
         &format!("{theirs}.attn.Wqkv"),
         &attention,
-        Stored::OutIn,
+        Orientation::OutIn,
         fused,
     );
     let d_ff = match block.feed_forward {

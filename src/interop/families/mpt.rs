@@ -4,10 +4,10 @@
 //! The class of transformers 5 has the key in its config but always computes with 8; a note reports any other value. If
 //! the number of heads is not a power of two, slopes are BLOOM's, in the same order.
 
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{Family, HfShape, block, fused_in_thirds};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -69,7 +69,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     let dropout = attention.real("attn_pdrop", 0.0);
     let scale = attention.typed("softmax_scale", "a number", |v| v.as_f64());
-    hf.adopt(attention);
+    hf.merge_faults(attention);
     let config = DecoderConfig {
         n_layers: Some(hf.count(&["n_layers"], 24)),
         tie_embeddings: hf.flag("tie_word_embeddings", true),
@@ -110,7 +110,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let PositionConfig::Alibi(alibi) = &config.stack.position else {
         return None;
     };
@@ -150,17 +150,17 @@ fn table(of: &HfShape) -> Table {
         table.norm(&format!("{theirs}.norm_1"), &ours.attention_norm);
         table.norm(&format!("{theirs}.norm_2"), &ours.feed_forward_norm);
         let qkv = format!("{theirs}.attn.Wqkv");
-        table.fused(&qkv, &attention, Stored::OutIn, fused);
+        table.fused(&qkv, &attention, Orientation::OutIn, fused);
         for (name, path) in [
             ("attn.out_proj", format!("{attention}.output")),
             ("ffn.up_proj", format!("{mlp}.up")),
             ("ffn.down_proj", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("transformer.norm_f", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }

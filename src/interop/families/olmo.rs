@@ -2,7 +2,7 @@
 //! values.
 
 use super::llama;
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, multi_head_mut};
 use crate::interop::HfConfig;
 use crate::nn::norm::{LayerNormConfig, NormConfig};
 use serde_json::{Value, json};
@@ -21,14 +21,14 @@ pub const FAMILY: Family = Family {
 const EPS: f64 = 1e-5;
 
 fn read(hf: &HfConfig) -> HfShape {
-    llama::without_biases(hf, &["mlp_bias"]);
+    llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     config.stack.norm = NormConfig::Layer(LayerNormConfig {
         eps: EPS,
         bias: false,
         gain: false,
     });
-    heads(&mut config).clip = hf.clip("clip_qkv");
+    multi_head_mut(&mut config).clip = hf.clip("clip_qkv");
     llama::shape(hf, config)
 }
 
@@ -38,7 +38,7 @@ fn write(of: &HfShape) -> Option<Value> {
     for key in ["mlp_bias", "rms_norm_eps"] {
         keys.shift_remove(key);
     }
-    llama::without_usual_width(&mut written);
+    llama::remove_default_head_dim(&mut written);
     let attention = of.decoder_if_any()?.stack.attention.heads();
     written["clip_qkv"] = json!(attention.clip);
     Some(written)

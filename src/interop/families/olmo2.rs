@@ -2,7 +2,7 @@
 //! keys.
 
 use super::llama;
-use super::{Family, HfShape, heads};
+use super::{Family, HfShape, multi_head_mut};
 use crate::interop::HfConfig;
 use crate::interop::rename::Table;
 use crate::stack::NormPlacement;
@@ -19,12 +19,12 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    llama::without_biases(hf, &["mlp_bias"]);
+    llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     config.stack.norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     config.stack.norm_placement = NormPlacement::ResPost;
     let norm = config.stack.norm.clone();
-    let attention = heads(&mut config);
+    let attention = multi_head_mut(&mut config);
     attention.qk_norm = norm;
     attention.qk_norm_across = true;
     llama::shape(hf, config)
@@ -33,7 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(of, "Olmo2ForCausalLM")?;
     written.as_object_mut()?.shift_remove("mlp_bias");
-    llama::without_usual_width(&mut written);
+    llama::remove_default_head_dim(&mut written);
     Some(written)
 }
 

@@ -2,9 +2,9 @@
 //! queries and keys.
 
 use super::deepseek::add_expert_matrices;
-use super::{Family, HfShape, heads, llama};
+use super::{Family, HfShape, llama, multi_head_mut};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::moe::{ExpertConfig, MoeConfig};
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let norm = super::rms_norm(hf.real("rms_norm_eps", 1e-5));
     config.stack.norm = norm.clone();
     let d_model = config.stack.d_model;
-    let attention = heads(&mut config);
+    let attention = multi_head_mut(&mut config);
     // The class's norms of queries and keys have the width of the model.
     hf.only("head_dim", d_model / attention.n_heads.max(1));
     attention.qk_norm = norm;
@@ -89,7 +89,7 @@ fn table(of: &HfShape) -> Table {
         let theirs = format!("model.layers.{layer}.mlp");
         let ours = format!("model.stack.blocks.{layer}.feed_forward");
         let router = format!("{ours}.router");
-        table.linear(&format!("{theirs}.gate"), &router, Stored::OutIn);
+        table.linear(&format!("{theirs}.gate"), &router, Orientation::OutIn);
         add_expert_matrices(&mut table, &theirs, &ours, moe.n_experts);
     }
     table

@@ -1,10 +1,10 @@
 //! GPT (Radford et al. 2018): GPT-2's shapes with the norm after each residual sum, and no final norm.
 
 use super::gpt2::{add_blocks, read_gpt};
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::feed_forward::Activation;
 use crate::stack::NormPlacement;
 use serde_json::{Value, json};
@@ -33,7 +33,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     Some(json!({
         "architectures": ["OpenAIGPTLMHeadModel"],
         "vocab_size": of.shape.vocab_size,
@@ -59,7 +59,7 @@ fn table(of: &HfShape) -> Table {
     table.same("transformer.tokens_embed.weight", "embedding.weight");
     table.same("transformer.positions_embed.weight", "position.table");
     add_blocks(&mut table, config);
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec![".attn.bias", "position_ids"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

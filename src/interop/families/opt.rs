@@ -1,10 +1,10 @@
 //! OPT (Zhang et al. 2022, arXiv:2205.01068): GPT-2's blocks with ReLU and separate queries, keys and values. Norms come before
 //! the layers, or after them (OPT-350M, which is refused because its embeddings are narrower than its blocks).
 
-use super::plain::{plain, positions};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, block};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -87,7 +87,7 @@ fn read(hf: &HfConfig) -> HfShape {
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
     let stack = &config.stack;
-    let plain = plain(stack, &config.depth())?;
+    let plain = summarize(stack, &config.depth())?;
     let NormConfig::Layer(norm) = &stack.norm else {
         return None;
     };
@@ -133,11 +133,11 @@ fn table(of: &HfShape) -> Table {
             ("fc1", format!("{mlp}.up")),
             ("fc2", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("model.decoder.final_layer_norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec!["decoder.version"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

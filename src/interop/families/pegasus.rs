@@ -27,7 +27,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.get("extra_pos_embeddings");
     bart::require_class(hf, &["PegasusForConditionalGeneration", "PegasusModel"]);
     let context = hf.count(&["max_position_embeddings"], 1024);
-    let mut config = bart::placed(hf, NormPlacement::Pre);
+    let mut config = bart::config_with_norms(hf, NormPlacement::Pre);
     config.stack.position = PositionConfig::Sinusoidal(SinusoidalConfig {
         layout: Layout::Halves,
         ..SinusoidalConfig::default()

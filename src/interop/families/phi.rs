@@ -1,11 +1,11 @@
 //! Phi-1, 1.5 and 2 (Gunasekar et al. 2023, arXiv:2306.11644; Li et al. 2023, arXiv:2309.05463): parallel layers after one norm,
 //! rotary positions on a part of each head, biases on all projections and on the LM head.
 
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -30,7 +30,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("tie_word_embeddings", false);
     let context = hf.count(&["max_position_embeddings"], 2048);
     let keys = RotaryKeys {
-        part: Some(("partial_rotary_factor", 0.5)),
+        fraction: Some(("partial_rotary_factor", 0.5)),
         ..WHOLE_HEADS
     };
     let n_heads = hf.count(&["num_attention_heads"], 32);
@@ -73,7 +73,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let rotary = rotary(&config.stack)?;
     let mut written = json!({
         "architectures": ["PhiForCausalLM"],
@@ -116,11 +116,11 @@ fn table(of: &HfShape) -> Table {
             ("mlp.fc1", format!("{mlp}.up")),
             ("mlp.fc2", format!("{mlp}.down")),
         ] {
-            table.linear(&format!("{theirs}.{name}"), &path, Stored::OutIn);
+            table.linear(&format!("{theirs}.{name}"), &path, Orientation::OutIn);
         }
     }
     table.norm("model.final_layernorm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     table.ignored = vec!["rotary_emb.inv_freq"];
     table.within("model.")
 }

@@ -1,11 +1,11 @@
 //! Phi-3 and Phi-4 (Abdin et al. 2024, arXiv:2404.14219): LLaMA with queries, keys and values in one matrix, and both branches of
 //! its gated layers in another. Releases with long contexts scale each rotary wavelength by its own factor (LongRoPE).
 
-use super::plain::rotary;
+use super::stack_summary::rotary;
 use super::{Family, HfShape, block, fused_in_thirds, llama, mistral};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::rotary::ScalingConfig;
 use serde_json::{Value, json};
@@ -22,11 +22,11 @@ pub const FAMILY: Family = Family {
 
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
-        part: Some(("partial_rotary_factor", 1.0)),
-        original: Some(4096),
+        fraction: Some(("partial_rotary_factor", 1.0)),
+        original_context: Some(4096),
         ..WHOLE_HEADS
     };
-    let mut config = mistral::windowed(hf, llama::rotated(hf, keys));
+    let mut config = mistral::windowed(hf, llama::config_with_rotary(hf, keys));
     let scaled = rotary(&config.stack).map(|rotary| &rotary.scaling);
     if !matches!(
         scaled,
@@ -35,7 +35,7 @@ fn read(hf: &HfConfig) -> HfShape {
         hf.fault("rope scaling must be \"default\" or \"longrope\": the class of transformers has no other one");
     }
     // The class has no such biases, whatever a file says.
-    llama::without_biases(hf, &["attention_bias", "mlp_bias", "lm_head_bias"]);
+    llama::require_no_biases(hf, &["attention_bias", "mlp_bias", "lm_head_bias"]);
     // Keys of Phi-4-mini's own code, which has no layer that they would change.
     for key in ["full_attn_mod", "interpolate_factor"] {
         hf.only(key, 1);
@@ -75,12 +75,12 @@ fn table(of: &HfShape) -> Table {
         let norm = format!("{theirs}.post_attention_layernorm");
         table.norm(&norm, &ours.feed_forward_norm);
         let qkv = format!("{theirs}.self_attn.qkv_proj");
-        table.fused(&qkv, &ours.attention, Stored::OutIn, fused);
+        table.fused(&qkv, &ours.attention, Orientation::OutIn, fused);
         let output = [("self_attn.o_proj", "output")];
         table.linears(&theirs, &ours.attention, &output);
         add_branches(&mut table, of, &theirs, &ours.feed_forward);
     }
-    llama::with_ends(table, config.tie_embeddings)
+    llama::with_norm_and_head(table, config.tie_embeddings)
 }
 
 /// The gated layer of a block: one matrix with the gate's rows before those of the linear branch.

@@ -1,7 +1,7 @@
 //! Qwen 2 and 2.5 (Yang et al. 2024): LLaMA with biases on queries, keys and values.
 
 use super::llama::{self, table};
-use super::{Family, HfShape, heads, layer_types};
+use super::{Family, HfShape, layer_types, multi_head_mut};
 use crate::interop::HfConfig;
 use serde_json::Value;
 
@@ -16,12 +16,12 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    llama::without_biases(hf, &["mlp_bias"]);
+    llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
-    let attention = heads(&mut config);
+    let attention = multi_head_mut(&mut config);
     attention.bias = true;
     attention.out_bias = Some(false);
-    layer_types::upper_windows(hf, &mut config);
+    layer_types::set_qwen_windows(hf, &mut config);
     llama::shape(hf, config)
 }
 
@@ -31,7 +31,7 @@ fn write(of: &HfShape) -> Option<Value> {
     for key in ["attention_bias", "mlp_bias"] {
         keys.shift_remove(key);
     }
-    llama::without_usual_width(&mut written);
+    llama::remove_default_head_dim(&mut written);
     let config = of.decoder_if_any()?;
     layer_types::add_windows(&mut written, &config.stack, &config.depth());
     Some(written)

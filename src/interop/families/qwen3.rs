@@ -1,7 +1,7 @@
 //! Qwen 3 (Yang et al. 2025): LLaMA with an RMS norm on each head's queries and keys.
 
 use super::llama::{self, table};
-use super::{Family, HfShape, heads, layer_types};
+use super::{Family, HfShape, layer_types, multi_head_mut};
 use crate::interop::HfConfig;
 use serde_json::Value;
 
@@ -16,13 +16,13 @@ pub const FAMILY: Family = Family {
 };
 
 fn read(hf: &HfConfig) -> HfShape {
-    llama::without_biases(hf, &["mlp_bias"]);
+    llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config(hf);
     let norm = config.stack.norm.clone();
-    let attention = heads(&mut config);
+    let attention = multi_head_mut(&mut config);
     attention.qk_norm = norm;
     attention.d_head = Some(hf.count(&["head_dim"], 128));
-    layer_types::upper_windows(hf, &mut config);
+    layer_types::set_qwen_windows(hf, &mut config);
     llama::shape(hf, config)
 }
 

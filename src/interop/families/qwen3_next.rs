@@ -35,11 +35,11 @@ const FULL: &str = "full_attention";
 
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
-        part: Some(("partial_rotary_factor", 0.25)),
+        fraction: Some(("partial_rotary_factor", 0.25)),
         ..WHOLE_HEADS
     };
-    llama::without_biases(hf, &["mlp_bias"]);
-    let mut config = llama::rotated(hf, keys);
+    llama::require_no_biases(hf, &["mlp_bias"]);
+    let mut config = llama::config_with_rotary(hf, keys);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
         hf.fault("`hidden_act` must be \"silu\": that of the delta networks' convolutions is taken for it");
     }
@@ -169,7 +169,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let NormConfig::Rms(norm) = &stack.norm else {
         return None;
     };
-    let rotary = super::plain::rotary(stack)?;
+    let rotary = super::stack_summary::rotary(stack)?;
     let mut written = json!({
         "architectures": ["Qwen3NextForCausalLM"],
         "vocab_size": of.shape.vocab_size,
@@ -203,7 +203,7 @@ fn write(of: &HfShape) -> Option<Value> {
         written["shared_expert_intermediate_size"] = json!(moe.shared * width);
         written["norm_topk_prob"] = json!(moe.normalizes());
     }
-    super::plain::add_rotary(&mut written, rotary, "rope_theta");
+    super::stack_summary::add_rotary(&mut written, rotary, "rope_theta");
     Some(written)
 }
 
@@ -257,7 +257,7 @@ fn table(of: &HfShape) -> Table {
             _ => table.linears(&theirs, &ours.feed_forward, &MATRICES),
         }
     }
-    llama::with_ends(table, config.tie_embeddings)
+    llama::with_norm_and_head(table, config.tie_embeddings)
 }
 
 fn add_attention(
@@ -300,7 +300,7 @@ fn add_mixer(
     for (name, part) in [("dt_bias", "decay.step.bias"), ("A_log", "decay.a_log")] {
         table.same(format!("{theirs}.{name}"), path(part));
     }
-    let taps = vec![mixer.mixed(d_model), 1, mixer.d_conv];
+    let taps = vec![mixer.convolution_channels(d_model), 1, mixer.d_conv];
     table.reshaped(format!("{theirs}.conv1d.weight"), path("conv"), taps);
     table.norm(&format!("{theirs}.norm"), &path("norm"));
     table.linears(theirs, ours, &[("out_proj", "output")]);

@@ -6,10 +6,10 @@
 //! `lm_head.decoder.bias`; versions before 5 of transformers had it as `lm_head.bias`, which later ones leave unused. Either is
 //! read, and both are written.
 
-use super::plain::activation_name;
+use super::stack_summary::activation_name;
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::local::LocalConfig;
@@ -330,11 +330,11 @@ fn table(of: &HfShape) -> Table {
         ];
         for (name, path) in attention {
             let (theirs, ours) = (format!("{theirs}.attention.{name}"), &ours.attention);
-            table.linear(&theirs, &format!("{ours}.{path}"), Stored::OutIn);
+            table.linear(&theirs, &format!("{ours}.{path}"), Orientation::OutIn);
         }
         for (name, path) in [("dense.dense", "up"), ("output.dense", "down")] {
             let (theirs, ours) = (format!("{theirs}.feed_forward.{name}"), &ours.feed_forward);
-            table.linear(&theirs, &format!("{ours}.{path}"), Stored::OutIn);
+            table.linear(&theirs, &format!("{ours}.{path}"), Orientation::OutIn);
         }
     }
     table.norm("reformer.encoder.layer_norm", "stack.final_norm");

@@ -4,7 +4,7 @@ use super::add_classes;
 use super::{Family, HfShape};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::resnet::{Blocks, StemSize};
 use crate::model::{ModelConfig, ResnetConfig};
 use crate::task::{ImageClassificationConfig, TaskConfig};
@@ -147,7 +147,7 @@ fn table(of: &HfShape) -> Table {
             );
         }
     }
-    table.linear("classifier.1", "head", Stored::OutIn);
+    table.linear("classifier.1", "head", Orientation::OutIn);
     // Batch norm with a fixed momentum does not use its batch count.
     table.ignored = vec!["num_batches_tracked"];
     table

@@ -1,9 +1,9 @@
 //! RoBERTa (Liu et al. 2019): BERT with positions counted from after the padding id, and a head with its own names.
 
-use super::{Family, HfShape, bert, plain, text_heads};
+use super::{Family, HfShape, bert, stack_summary, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::feed_forward::Activation;
 use crate::nn::position::PositionConfig;
 use crate::nn::position::learned::LearnedConfig;
@@ -60,7 +60,7 @@ pub(super) fn write_as(of: &HfShape, name: &str) -> Option<Value> {
     };
     let mut written = bert::write_as(of, name)?;
     written["pad_token_id"] = json!(positions.first.checked_sub(1)?);
-    let longest = plain::positions(&config.stack, of.shape.context);
+    let longest = stack_summary::positions(&config.stack, of.shape.context);
     written["max_position_embeddings"] = json!(longest + positions.first);
     Some(written)
 }
@@ -77,7 +77,7 @@ pub(super) fn table_as(of: &HfShape, body: &str, prefix: &'static str) -> Table 
     // The first layer of the head for whole texts equals BERT's pooler: tanh of a dense layer on the first position.
     let whole = ["classifier.dense", "classifier.out_proj"];
     if !text_heads::add(&mut table, &of.task, whole) {
-        table.linear("lm_head.dense", "head.transform", Stored::OutIn);
+        table.linear("lm_head.dense", "head.transform", Orientation::OutIn);
         table.norm("lm_head.layer_norm", "head.norm");
         table.same("lm_head.bias", "head.bias");
         if config.tie_embeddings {
@@ -88,7 +88,7 @@ pub(super) fn table_as(of: &HfShape, body: &str, prefix: &'static str) -> Table 
             table.ignored.push("lm_head.bias");
         }
     }
-    if !text_heads::reads_whole(&of.task) {
+    if !text_heads::is_sequence_task(&of.task) {
         table.ignored.push("roberta.pooler.dense.weight");
         table.ignored.push("roberta.pooler.dense.bias");
     }

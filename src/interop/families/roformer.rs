@@ -1,11 +1,11 @@
 //! RoFormer (Su et al. 2021): BERT with interleaved rotary positions instead of a position table. Some models also
 //! rotate values, and some have embeddings narrower than their blocks.
 
-use super::plain::rotary;
+use super::stack_summary::rotary;
 use super::{Family, HfShape, bert, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::rotary::{Pairing, RotaryConfig};
 use crate::nn::position::sinusoidal::{Layout, table as sinusoids};
@@ -37,7 +37,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let vocab_size = hf.count(&["vocab_size"], 50000);
     let activation = config.head_activation;
     let mut shape = bert::shape(hf, "RoFormer", config, Shape::of_text(context, vocab_size));
-    if text_heads::reads_whole(&shape.task) {
+    if text_heads::is_sequence_task(&shape.task) {
         // The classifier's first layer uses the activation of the blocks.
         bert::set_pooler(&mut shape.model, activation);
     }
@@ -57,7 +57,7 @@ fn table(of: &HfShape) -> Table {
     let mut table = Table::new("roformer.");
     bert::add_body(&mut table, "roformer", config);
     let (theirs, ours) = ("roformer.embeddings_project", "model.projection");
-    table.linear(theirs, ours, Stored::OutIn);
+    table.linear(theirs, ours, Orientation::OutIn);
     let whole = ["classifier.dense", "classifier.out_proj"];
     if !text_heads::add(&mut table, &of.task, whole) {
         bert::add_predictions(&mut table, config.tie_embeddings);

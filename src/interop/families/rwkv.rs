@@ -8,7 +8,7 @@
 
 use super::{Family, HfShape, block, layer_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::feed_forward::rwkv::RwkvMixConfig;
@@ -129,7 +129,7 @@ fn table(of: &HfShape) -> Table {
         }
     }
     table.norm("rwkv.ln_out", "stack.final_norm");
-    table.linear("head", "head", Stored::OutIn);
+    table.linear("head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("head.weight");
     }

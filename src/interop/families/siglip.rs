@@ -4,13 +4,13 @@
 //! The class attends to padding, since its tokenizer makes no mask, and reads the last position even if a mask is given. For
 //! masked batches its text embeddings therefore differ from those here, where texts are padded again from their lengths.
 
-use super::clip::{self, Usual};
-use super::declined::{Declined, of_towers, unless};
-use super::plain::{plain, positions};
+use super::clip::{self, Defaults};
+use super::declined::{Declined, difference_unless, tower_differences};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
 use crate::model::{EncoderConfig, ModelConfig, TwoTowersConfig, VisionConfig};
 use crate::nn::position::PositionConfig;
@@ -32,7 +32,7 @@ pub const FAMILY: Family = Family {
 };
 
 /// The defaults of both towers.
-const USUAL: Usual = Usual {
+const DEFAULTS: Defaults = Defaults {
     sizes: [768, 12, 12, 3072],
     eps: 1e-6,
     activation: "gelu_pytorch_tanh",
@@ -56,23 +56,23 @@ fn read(hf: &HfConfig) -> HfShape {
     vision.only("vision_use_head", true);
     let context = text.count(&["max_position_embeddings"], 64);
     let encoder = EncoderConfig {
-        n_layers: Some(text.count(&["num_hidden_layers"], USUAL.sizes[1])),
+        n_layers: Some(text.count(&["num_hidden_layers"], DEFAULTS.sizes[1])),
         segments: 0,
         stack: StackConfig {
             position: PositionConfig::Learned(LearnedConfig {
                 max_len: Some(context),
                 ..LearnedConfig::default()
             }),
-            ..clip::stack(&text, USUAL)
+            ..clip::stack(&text, DEFAULTS)
         },
         ..EncoderConfig::default()
     };
     let [side, size] = clip::patches(&vision, 16);
     let network = VisionConfig {
-        n_layers: Some(vision.count(&["num_hidden_layers"], USUAL.sizes[1])),
+        n_layers: Some(vision.count(&["num_hidden_layers"], DEFAULTS.sizes[1])),
         stem: StemConfig::Patches(PatchesConfig { size, bias: true }),
         pooling: Pooling::Attention,
-        stack: clip::stack(&vision, USUAL),
+        stack: clip::stack(&vision, DEFAULTS),
         ..VisionConfig::default()
     };
     let d_joint = network.stack.d_model;
@@ -89,8 +89,8 @@ fn read(hf: &HfConfig) -> HfShape {
         image: Some([vision.count(&["num_channels"], 3), side, side]),
         ..Shape::of_text(context, text.count(&["vocab_size"], 32000))
     };
-    hf.adopt(text);
-    hf.adopt(vision);
+    hf.merge_faults(text);
+    hf.merge_faults(vision);
     HfShape {
         model: ModelConfig::TwoTowers(TwoTowersConfig {
             image: Box::new(ModelConfig::Vision(network)),
@@ -116,14 +116,14 @@ fn declined(of: &HfShape) -> Declined {
     let TaskConfig::ImageText(task) = &of.task else {
         return Declined::default();
     };
-    let mut found = of_towers(of, "encoder");
+    let mut found = tower_differences(of, "encoder");
     let (last, token) = (task.pooling == Some(Stands::Last), "the id of a token");
     let more = [
-        unless(last, "task.pooling", task.pooling, "\"last\""),
-        unless(task.end.is_none(), "task.end", task.end, "absent"),
-        unless(task.fill.is_some(), "task.fill", task.fill, token),
+        difference_unless(last, "task.pooling", task.pooling, "\"last\""),
+        difference_unless(task.end.is_none(), "task.end", task.end, "absent"),
+        difference_unless(task.fill.is_some(), "task.fill", task.fill, token),
     ];
-    found.why.extend(more.into_iter().flatten());
+    found.differences.extend(more.into_iter().flatten());
     found
 }
 
@@ -141,16 +141,19 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [channels, height, _] = of.shape.image?;
-    if !declined(of).why.is_empty() {
+    if !declined(of).differences.is_empty() {
         return None;
     }
-    let mut text_config = clip::sizes(text.stack.d_model, &plain(&text.stack, &text.depth())?);
+    let mut text_config = clip::sizes(text.stack.d_model, &summarize(&text.stack, &text.depth())?);
     text_config["model_type"] = json!("siglip_text_model");
     text_config["vocab_size"] = json!(of.shape.vocab_size);
     text_config["max_position_embeddings"] = json!(positions(&text.stack, of.shape.context));
     text_config["projection_size"] = json!(towers.d_joint);
     text_config["pad_token_id"] = json!(task.fill?);
-    let mut vision_config = clip::sizes(image.stack.d_model, &plain(&image.stack, &image.depth())?);
+    let mut vision_config = clip::sizes(
+        image.stack.d_model,
+        &summarize(&image.stack, &image.depth())?,
+    );
     vision_config["model_type"] = json!("siglip_vision_model");
     vision_config["image_size"] = json!(height);
     vision_config["patch_size"] = json!(patches.size);
@@ -184,7 +187,11 @@ fn table(of: &HfShape) -> Table {
     );
     clip::add_blocks(&mut table, ["text_model", "model.text"], text.n_layers());
     table.norm("text_model.final_layer_norm", "model.text.stack.final_norm");
-    table.linear("text_model.head", "model.text_projection", Stored::OutIn);
+    table.linear(
+        "text_model.head",
+        "model.text_projection",
+        Orientation::OutIn,
+    );
     for scale in ["logit_scale", "logit_bias"] {
         table.same(scale, format!("model.sigmoid.{scale}"));
     }

@@ -29,13 +29,13 @@ const THETA: f64 = 2e6;
 
 fn read(hf: &HfConfig) -> HfShape {
     let keys = RotaryKeys {
-        usual_theta: THETA,
+        default_theta: THETA,
         ..WHOLE_HEADS
     };
-    let mut config = llama::rotated(hf, keys);
+    let mut config = llama::config_with_rotary(hf, keys);
     config.tie_embeddings = hf.flag("tie_word_embeddings", true);
     let layers = config.n_layers();
-    let turned = turned(hf, layers);
+    let turned = rotary_layers(hf, layers);
     let window = layer_types::window_if_used(hf, None);
     // Layers without positions have the window, unless the file names others.
     let sliding = match window {
@@ -46,7 +46,9 @@ fn read(hf: &HfConfig) -> HfShape {
     let full = stack.attention.clone();
     let windowed = window.map_or_else(
         || full.clone(),
-        |window| AttentionConfig::SlidingWindow(SlidingWindowConfig::of(full.heads(), window)),
+        |window| {
+            AttentionConfig::SlidingWindow(SlidingWindowConfig::with_window(full.heads(), window))
+        },
     );
     let without = PositionConfig::None(NoPositionConfig {});
     let kinds: Vec<(bool, bool)> = turned.into_iter().zip(sliding).collect();
@@ -76,7 +78,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 /// Whether each layer has rotary positions: `no_rope_layers` is 1 for layers that have them;
 /// `no_rope_layer_interval` is used if it is absent.
-fn turned(hf: &HfConfig, layers: usize) -> Vec<bool> {
+fn rotary_layers(hf: &HfConfig, layers: usize) -> Vec<bool> {
     let interval = hf.count(&["no_rope_layer_interval"], 4);
     let Some(list) = hf.get("no_rope_layers") else {
         let turned = |layer: usize| !(layer + 1).is_multiple_of(interval);
@@ -103,7 +105,7 @@ fn turned(hf: &HfConfig, layers: usize) -> Vec<bool> {
 
 fn write(of: &HfShape) -> Option<Value> {
     let mut written = llama::write_as(&with_rotary(of), "SmolLM3ForCausalLM")?;
-    llama::without_usual_width(&mut written);
+    llama::remove_default_head_dim(&mut written);
     let config = of.decoder_if_any()?;
     let (stack, depth) = (&config.stack, config.depth());
     let turned = |position: Option<&PositionConfig>| {

@@ -3,7 +3,7 @@
 //! refused.
 
 use super::llama::table;
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::{RotaryKeys, WHOLE_HEADS};
@@ -32,7 +32,7 @@ fn read(hf: &HfConfig) -> HfShape {
     hf.only("hidden_dropout", 0.0);
     let context = hf.count(&["max_position_embeddings"], 4096);
     let keys = RotaryKeys {
-        part: Some(("partial_rotary_factor", 0.25)),
+        fraction: Some(("partial_rotary_factor", 0.25)),
         ..WHOLE_HEADS
     };
     let parallel = hf.flag("use_parallel_residual", false);
@@ -72,7 +72,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let rotary = rotary(&config.stack)?;
     let mut written = json!({
         "architectures": ["StableLmForCausalLM"],

@@ -3,7 +3,7 @@
 
 use super::llama;
 use super::mistral::windowed;
-use super::plain::{add_rotary, plain, rotary};
+use super::stack_summary::{add_rotary, rotary, summarize};
 use super::{Family, HfShape, layer_norm};
 use crate::interop::HfConfig;
 use crate::interop::hf_rotary::WHOLE_HEADS;
@@ -80,7 +80,7 @@ fn read(hf: &HfConfig) -> HfShape {
 
 fn write(of: &HfShape) -> Option<Value> {
     let config = of.decoder_if_any()?;
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let mut written = json!({
         "architectures": ["Starcoder2ForCausalLM"],
         "vocab_size": of.shape.vocab_size,

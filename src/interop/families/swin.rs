@@ -1,14 +1,14 @@
 //! The Swin Transformer (Liu et al. 2021) as an image classifier.
 
-use super::declined::{Declined, unless};
-use super::plain::activation_name;
+use super::declined::{Declined, difference_unless};
 use super::resnet::numbers;
+use super::stack_summary::activation_name;
 use super::vit::sides;
 use super::{Family, HfShape, add_classes};
 use crate::data::Shape;
-use crate::faults::WIDEST;
+use crate::faults::MAX_WIDTH;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{ModelConfig, SwinConfig};
 use crate::nn::norm::NormConfig;
 use crate::task::{ImageClassificationConfig, TaskConfig};
@@ -36,7 +36,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let (config, image) = network(hf, CLASS);
     let [_, height, width] = image;
     if !hf.is_faulty()
-        && let Some((stage, [rows, cols])) = beyond(&config, [height, width])
+        && let Some((stage, [rows, cols])) = window_beyond_map(&config, [height, width])
     {
         hf.fault(format!(
             "`window_size` = {} is more than the smallest map, of {rows} by {cols} in stage {stage}, for which {CLASS} has no table of \
@@ -128,9 +128,9 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
         return;
     }
     let inner = config.ff_ratio * config.d_model as f64;
-    if !(1.0..=WIDEST as f64).contains(&inner) {
+    if !(1.0..=MAX_WIDTH as f64).contains(&inner) {
         hf.fault(format!(
-            "`mlp_ratio` = {:?} of `embed_dim` = {} must be between 1 and {WIDEST}",
+            "`mlp_ratio` = {:?} of `embed_dim` = {} must be between 1 and {MAX_WIDTH}",
             config.ff_ratio, config.d_model
         ));
     }
@@ -146,7 +146,10 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
 
 /// The stage with the smallest map, and its rows and columns, if the window is larger than that map: the class then builds a bias
 /// table for the whole window, and cannot run.
-fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [usize; 2])> {
+fn window_beyond_map(
+    config: &SwinConfig,
+    [height, width]: [usize; 2],
+) -> Option<(usize, [usize; 2])> {
     let shapes = config.shapes(height, width).into_iter().enumerate();
     let smaller = shapes.filter(|(_, stage)| stage.window < config.window);
     let smallest = smaller.min_by_key(|(_, stage)| stage.window);
@@ -154,15 +157,15 @@ fn beyond(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<(usize, [u
 }
 
 /// Whether norms are those of the class.
-pub(super) fn is_normed(norm: &NormConfig) -> bool {
+pub(super) fn has_class_norm(norm: &NormConfig) -> bool {
     *norm == super::layer_norm(EPS)
 }
 
 /// The differences of a network from `other` in the parts that distinguish the two versions.
-pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 4] {
+pub(super) fn version_differences(config: &SwinConfig, other: &SwinConfig) -> [Option<String>; 4] {
     let both = |of: fn(&SwinConfig) -> Value| [of(config), of(other)];
     let told = |key: &str, [own, theirs]: [Value; 2]| {
-        unless(own == theirs, key, &own, &theirs.to_string())
+        difference_unless(own == theirs, key, &own, &theirs.to_string())
     };
     let biased = |c: &SwinConfig| c.qkv_bias && c.key_bias;
     let keys = config.qkv_bias && config.key_bias != biased(other);
@@ -176,9 +179,14 @@ pub(super) fn unlike(config: &SwinConfig, other: &SwinConfig) -> [Option<String>
 }
 
 /// The difference of norms from those of the classes.
-pub(super) fn unnormed(config: &SwinConfig) -> Option<String> {
+pub(super) fn norm_difference(config: &SwinConfig) -> Option<String> {
     let theirs = format!("{{ kind = \"layer\", eps = {EPS:?} }}");
-    unless(is_normed(&config.norm), "model.norm", &config.norm, &theirs)
+    difference_unless(
+        has_class_norm(&config.norm),
+        "model.norm",
+        &config.norm,
+        &theirs,
+    )
 }
 
 /// The differences from what the keys can express.
@@ -187,10 +195,12 @@ fn declined(of: &HfShape) -> Declined {
     else {
         return Declined::default();
     };
-    let version = unlike(config, &SwinConfig::default()).into_iter().flatten();
-    let norm = unnormed(config);
+    let version = version_differences(config, &SwinConfig::default())
+        .into_iter()
+        .flatten();
+    let norm = norm_difference(config);
     let [_, height, width] = of.shape.image.unwrap_or_default();
-    let window = beyond(config, [height, width]).map(|(stage, [rows, cols])| {
+    let window = window_beyond_map(config, [height, width]).map(|(stage, [rows, cols])| {
         format!(
             "model.window is {}, there at most the {} of the map of {rows} by {cols} of stage {stage}",
             config.window,
@@ -198,7 +208,7 @@ fn declined(of: &HfShape) -> Declined {
         )
     });
     Declined {
-        why: version.chain(norm).chain(window).collect(),
+        differences: version.chain(norm).chain(window).collect(),
         ..Declined::default()
     }
 }
@@ -208,8 +218,8 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [_, height, width] = of.shape.image?;
-    let unlike = unlike(config, &SwinConfig::default());
-    if unlike.iter().any(Option::is_some) || beyond(config, [height, width]).is_some() {
+    let unlike = version_differences(config, &SwinConfig::default());
+    if unlike.iter().any(Option::is_some) || window_beyond_map(config, [height, width]).is_some() {
         return None;
     }
     write_as(of, CLASS)
@@ -221,7 +231,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
         return None;
     };
     let [channels, height, width] = of.shape.image?;
-    if !is_normed(&config.norm) {
+    if !has_class_norm(&config.norm) {
         return None;
     }
     let mut written = json!({
@@ -286,12 +296,12 @@ pub(super) fn named(of: &HfShape, prefix: &'static str) -> Table {
             table.linear(
                 &format!("{theirs}.reduction"),
                 &format!("{ours}.reduction"),
-                Stored::OutIn,
+                Orientation::OutIn,
             );
         }
     }
     table.norm(&format!("{prefix}layernorm"), "model.norm");
-    table.linear("classifier", "head", Stored::OutIn);
+    table.linear("classifier", "head", Orientation::OutIn);
     // Indices into the bias table, which follow from the window.
     table.ignored = vec!["relative_position_index"];
     // The names in version 5's own modules.

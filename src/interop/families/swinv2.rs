@@ -30,7 +30,7 @@ const CLASS: &str = "Swinv2ForImageClassification";
 const MOST_WINDOW: u64 = 256;
 
 /// Sets the parts in which the second version differs from the first.
-fn second(config: SwinConfig) -> SwinConfig {
+fn to_version_2(config: SwinConfig) -> SwinConfig {
     SwinConfig {
         key_bias: !config.qkv_bias,
         scores: Scores::Cosines,
@@ -43,8 +43,8 @@ fn second(config: SwinConfig) -> SwinConfig {
 fn read(hf: &HfConfig) -> HfShape {
     let (config, image) = swin::network(hf, CLASS);
     let config = SwinConfig {
-        trained_windows: trained(hf, &config),
-        ..second(config)
+        trained_windows: trained_windows(hf, &config),
+        ..to_version_2(config)
     };
     let [_, height, width] = image;
     if !hf.is_faulty()
@@ -60,7 +60,7 @@ fn read(hf: &HfConfig) -> HfShape {
 }
 
 /// The window with which the position bias network of each stage was trained; empty if each was trained with its own.
-fn trained(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
+fn trained_windows(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
     const KEY: &str = "pretrained_window_sizes";
     let wanted = "a list of sides of windows, 0 or from 2 to 256 each";
     let sound = |side: &u64| *side != 1 && *side <= MOST_WINDOW;
@@ -98,7 +98,7 @@ fn other_windows(config: &SwinConfig, [height, width]: [usize; 2]) -> Option<usi
         let rows = rows >> number;
         let window = rows.min(config.window);
         let whole = rows <= window;
-        window != stage.window || whole != stage.whole && stage.blocks > 1
+        window != stage.window || whole != stage.unshifted && stage.blocks > 1
     };
     let mut stages = shapes.iter().enumerate();
     stages.find(differs).map(|(number, _)| number)
@@ -110,7 +110,7 @@ fn declined(of: &HfShape) -> Declined {
     else {
         return Declined::default();
     };
-    let version = swin::unlike(config, &second(config.clone()));
+    let version = swin::version_differences(config, &to_version_2(config.clone()));
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let windows = other_windows(config, [height, width]).map(|stage| {
         format!(
@@ -119,7 +119,10 @@ fn declined(of: &HfShape) -> Declined {
     });
     let why = version.into_iter().flatten();
     Declined {
-        why: why.chain(swin::unnormed(config)).chain(windows).collect(),
+        differences: why
+            .chain(swin::norm_difference(config))
+            .chain(windows)
+            .collect(),
         ..Declined::default()
     }
 }
@@ -129,7 +132,7 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let [_, height, width] = of.shape.image?;
-    let unlike = swin::unlike(config, &second(config.clone()));
+    let unlike = swin::version_differences(config, &to_version_2(config.clone()));
     if unlike.iter().any(Option::is_some) || other_windows(config, [height, width]).is_some() {
         return None;
     }

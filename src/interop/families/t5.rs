@@ -4,11 +4,11 @@
 //!
 //! A decoder stack by itself (`is_decoder`) is read as a decoder.
 
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{Family, HfShape, rms_norm, t5_stack};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::{EncoderDecoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -56,7 +56,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // HF's class ties the head unless the file has a different one, whatever config.json says.
     let asked = hf.flag("tie_word_embeddings", !multilingual);
     let tied = match hf.has_weights() {
-        true => !hf.differ("lm_head.weight", "shared.weight"),
+        true => !hf.tensors_differ("lm_head.weight", "shared.weight"),
         false => asked,
     };
     if asked && !tied {
@@ -114,7 +114,7 @@ fn write_mt5(of: &HfShape) -> Option<Value> {
 fn write_as(of: &HfShape, model_type: &str) -> Option<Value> {
     let network = of.model.transformer()?;
     let [reads, writes] = network.stacks;
-    let plain = plain(network.stack, &reads?)?;
+    let plain = summarize(network.stack, &reads?)?;
     let PositionConfig::RelativeBias(bias) = &network.stack.position else {
         return None;
     };
@@ -204,7 +204,7 @@ fn table(of: &HfShape) -> Table {
             table.norm(&format!("{theirs}.layer_norm"), &norm);
         }
     }
-    table.linear("lm_head", "model.head", Stored::OutIn);
+    table.linear("lm_head", "model.head", Orientation::OutIn);
     table.ignored = vec!["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");

@@ -4,7 +4,7 @@
 
 use super::{HfShape, block, rms_norm};
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::DecoderConfig;
 use crate::nn::attention::AttentionConfig;
 use crate::nn::attention::multi_head::MultiHeadConfig;
@@ -115,16 +115,16 @@ pub(super) fn table(of: &HfShape) -> Table {
         ] {
             let path = format!("{}.{part}", ours.attention);
             let name = format!("{attention}.SelfAttention.{name}");
-            table.linear(&name, &path, Stored::OutIn);
+            table.linear(&name, &path, Orientation::OutIn);
         }
         for (name, part) in names {
             let path = format!("{}.{part}", ours.feed_forward);
             let name = format!("{mlp}.DenseReluDense.{name}");
-            table.linear(&name, &path, Stored::OutIn);
+            table.linear(&name, &path, Orientation::OutIn);
         }
     }
     table.norm("final_layer_norm", "stack.final_norm");
-    table.linear("lm_head", "head", Stored::OutIn);
+    table.linear("lm_head", "head", Orientation::OutIn);
     if config.tie_embeddings {
         table.ignored.push("lm_head.weight");
     }

@@ -8,7 +8,7 @@
 use super::{HfShape, add_classes};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::EncoderConfig;
 use crate::task::whole_text::Pooling;
 use crate::task::{
@@ -18,15 +18,15 @@ use crate::task::{
 use serde_json::{Value, json};
 
 /// The endings of class names.
-pub(super) const WHOLE: &str = "ForSequenceClassification";
-pub(super) const TOKENS: &str = "ForTokenClassification";
-pub(super) const SPANS: &str = "ForQuestionAnswering";
+pub(super) const SEQUENCE_ENDING: &str = "ForSequenceClassification";
+pub(super) const TOKEN_ENDING: &str = "ForTokenClassification";
+pub(super) const SPAN_ENDING: &str = "ForQuestionAnswering";
 pub(super) const BODY: &str = "Model";
 
 /// The values of `problem_type`.
 pub(super) const REGRESSION: &str = "regression";
 pub(super) const CLASSES: &str = "single_label_classification";
-pub(super) const SEVERAL: &str = "multi_label_classification";
+pub(super) const MULTI_LABEL: &str = "multi_label_classification";
 
 /// The ending of a class in the family whose classes begin with `name`; a body may be named only by its ending.
 pub(super) fn ending_of<'c>(class: &'c str, name: &str) -> &'c str {
@@ -46,11 +46,11 @@ pub(super) fn task(
     shape: &mut Shape,
 ) -> Option<TaskConfig> {
     match ending {
-        WHOLE => {
+        SEQUENCE_ENDING => {
             config.pooler = true;
-            Some(whole(hf, dropout, shape))
+            Some(sequence_task(hf, dropout, shape))
         }
-        TOKENS => {
+        TOKEN_ENDING => {
             // Other classes also write this key; this one does not read it.
             hf.get("problem_type");
             shape.classes = hf.classes();
@@ -59,7 +59,7 @@ pub(super) fn task(
                 ..TokenClassificationConfig::default()
             }))
         }
-        SPANS => {
+        SPAN_ENDING => {
             hf.get("problem_type");
             if hf.classes().len() != 2 {
                 hf.fault("a class for questions has 2 scores a token, of an answer's first and last one; `id2label` has others");
@@ -77,7 +77,7 @@ pub(super) fn task(
 }
 
 /// The task of a class that predicts classes or a number for whole texts; `dropout` is applied before the head.
-pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfig {
+pub(super) fn sequence_task(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfig {
     let classes = hf.classes();
     let task = match hf.get("problem_type").and_then(Value::as_str) {
         Some(REGRESSION) => REGRESSION,
@@ -97,7 +97,7 @@ pub(super) fn whole(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> TaskConfi
         });
     }
     shape.classes = classes;
-    if hf.get("problem_type").and_then(Value::as_str) == Some(SEVERAL) {
+    if hf.get("problem_type").and_then(Value::as_str) == Some(MULTI_LABEL) {
         return TaskConfig::MultiLabel(MultiLabelConfig {
             dropout,
             ..MultiLabelConfig::default()
@@ -115,18 +115,18 @@ pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
     match task {
         TaskConfig::TextClassification(c) => {
             let whole = matches!(c.pooling, None | Some(Pooling::First));
-            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+            (whole && c.head_bias != Some(false)).then_some(SEQUENCE_ENDING)
         }
         TaskConfig::MultiLabel(c) => {
             let whole = matches!(c.pooling, None | Some(Pooling::First));
-            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+            (whole && c.head_bias != Some(false)).then_some(SEQUENCE_ENDING)
         }
         TaskConfig::Regression(c) => {
             let whole = matches!(c.pooling, None | Some(Pooling::First));
-            (whole && c.head_bias != Some(false)).then_some(WHOLE)
+            (whole && c.head_bias != Some(false)).then_some(SEQUENCE_ENDING)
         }
-        TaskConfig::TokenClassification(_) => Some(TOKENS),
-        TaskConfig::QuestionAnswering(_) => Some(SPANS),
+        TaskConfig::TokenClassification(_) => Some(TOKEN_ENDING),
+        TaskConfig::QuestionAnswering(_) => Some(SPAN_ENDING),
         TaskConfig::TextEmbedding(_) => Some(BODY),
         _ => None,
     }
@@ -134,7 +134,7 @@ pub(super) fn ending(task: &TaskConfig) -> Option<&'static str> {
 
 /// Reports a fault if the class is one for questions, in a family whose class differs too much from the task here.
 pub(super) fn refuse_spans(hf: &HfConfig, task: &TaskConfig, why: &str) {
-    if ending(task) == Some(SPANS) {
+    if ending(task) == Some(SPAN_ENDING) {
         let class = hf.architecture().unwrap_or_default();
         hf.fault(format!(
             "`architectures` = [\"{class}\"] cannot be imported: {why}"
@@ -148,8 +148,8 @@ pub(super) fn is_body(task: &TaskConfig) -> bool {
 }
 
 /// Whether the task reads the vector of a whole text.
-pub(super) fn reads_whole(task: &TaskConfig) -> bool {
-    ending(task) == Some(WHOLE)
+pub(super) fn is_sequence_task(task: &TaskConfig) -> bool {
+    ending(task) == Some(SEQUENCE_ENDING)
 }
 
 /// The dropout before the head, if the task has one of these heads.
@@ -174,7 +174,7 @@ pub(super) fn write(written: &mut Value, of: &HfShape) {
         add_classes(written, &of.shape.classes);
     }
     if let TaskConfig::MultiLabel(_) = &of.task {
-        written["problem_type"] = json!(SEVERAL);
+        written["problem_type"] = json!(MULTI_LABEL);
     }
     if let (TaskConfig::TextClassification(_), [_]) = (&of.task, of.shape.classes.as_slice()) {
         written["problem_type"] = json!(CLASSES);
@@ -186,18 +186,18 @@ pub(super) fn write(written: &mut Value, of: &HfShape) {
 pub(super) fn add(table: &mut Table, task: &TaskConfig, whole: [&str; 2]) -> bool {
     let [first, head] = whole;
     match ending(task) {
-        Some(WHOLE) => {
-            table.linear(first, "model.pooler", Stored::OutIn);
-            table.linear(head, "head", Stored::OutIn);
+        Some(SEQUENCE_ENDING) => {
+            table.linear(first, "model.pooler", Orientation::OutIn);
+            table.linear(head, "head", Orientation::OutIn);
             true
         }
-        Some(SPANS) => {
-            table.linear("qa_outputs", "head", Stored::OutIn);
+        Some(SPAN_ENDING) => {
+            table.linear("qa_outputs", "head", Orientation::OutIn);
             true
         }
         Some(BODY) => true,
         Some(_) => {
-            table.linear("classifier", "head", Stored::OutIn);
+            table.linear("classifier", "head", Orientation::OutIn);
             true
         }
         None => false,

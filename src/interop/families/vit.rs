@@ -1,11 +1,11 @@
 //! The vision transformer (Dosovitskiy et al. 2021) as an image classifier.
 
 use super::add_classes;
-use super::plain::plain;
+use super::stack_summary::summarize;
 use super::{Family, HfShape, layer_norm};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::vision::{PatchesConfig, Pooling, StemConfig};
 use crate::model::{ModelConfig, VisionConfig};
 use crate::nn::attention::AttentionConfig;
@@ -54,7 +54,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str) -> HfShape {
 
 /// The default values of a family's class.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Usual {
+pub(super) struct Defaults {
     pub patch_size: usize,
     /// Epsilon of norms.
     pub eps: f64,
@@ -68,7 +68,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
         bias: true,
         ..DenseConfig::default()
     });
-    let usual = Usual {
+    let usual = Defaults {
         patch_size: 16,
         eps: 1e-12,
     };
@@ -78,7 +78,7 @@ pub(super) fn network(hf: &HfConfig) -> (VisionConfig, [usize; 3]) {
 /// Same as [`network`], with these defaults and feed-forward layers.
 pub(super) fn network_with(
     hf: &HfConfig,
-    usual: Usual,
+    usual: Defaults,
     feed_forward: FeedForwardConfig,
 ) -> (VisionConfig, [usize; 3]) {
     let [height, width] = sides(hf, "image_size", 224);
@@ -147,7 +147,7 @@ pub(super) fn write_as(of: &HfShape, class: &str) -> Option<Value> {
     let StemConfig::Patches(patches) = &config.stem else {
         return None;
     };
-    let plain = plain(&config.stack, &config.depth())?;
+    let plain = summarize(&config.stack, &config.depth())?;
     let [channels, height, width] = of.shape.image?;
     let mut written = json!({
         "architectures": [class],
@@ -184,7 +184,7 @@ pub(super) fn table(of: &HfShape) -> Table {
         block(&mut table, &theirs, &ours);
     }
     table.norm("vit.layernorm", "model.stack.final_norm");
-    table.linear("classifier", "head", Stored::OutIn);
+    table.linear("classifier", "head", Orientation::OutIn);
     let blocks = [("vit.encoder.layer.", "vit.layers.")];
     table.aliases(&[&blocks[..], &BLOCK_OF_VERSION_5].concat());
     table

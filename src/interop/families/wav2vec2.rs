@@ -5,7 +5,7 @@
 //! Of models trained without transcripts, the body is imported, and the CTC head is initialised randomly. Padding is always
 //! masked here; the class does not mask it in base models if it is given several recordings without a mask.
 
-use super::plain::{activation_name, plain};
+use super::stack_summary::{activation_name, summarize};
 use super::wav2vec2_names::table;
 use super::{Family, HfShape, bart, layer_norm};
 use crate::data::{Shape, SpeechShape};
@@ -41,7 +41,7 @@ const FRAMES: usize = 3000;
 const CONTEXT: usize = 1024;
 
 /// Keys of training without transcripts, of other heads, and of adapters, which [`read`] requires to be off.
-const OF_OTHERS: [&str; 24] = [
+const OTHER_HEAD_KEYS: [&str; 24] = [
     "feat_quantizer_dropout",
     "num_codevectors_per_group",
     "num_codevector_groups",
@@ -68,7 +68,7 @@ const OF_OTHERS: [&str; 24] = [
     "no_mask_channel_overlap",
 ];
 /// More such keys, in files of the first versions.
-const OF_FIRST: [&str; 7] = [
+const LEGACY_KEYS: [&str; 7] = [
     "gradient_checkpointing",
     "mask_time_min_space",
     "mask_time_other",
@@ -84,7 +84,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
     hf.only("add_adapter", false);
     hf.only("adapter_attn_dim", Value::Null);
     hf.only("conv_pos_batch_norm", false);
-    for key in OF_OTHERS.iter().chain(&OF_FIRST) {
+    for key in OTHER_HEAD_KEYS.iter().chain(&LEGACY_KEYS) {
         hf.get(key);
     }
     let scored = hf.architecture().is_none_or(|class| class == classes[0]);
@@ -236,7 +236,7 @@ pub(super) fn write(of: &HfShape, class: &str, normed: bool) -> Option<Value> {
     };
     let positions = config.convolutional_positions.as_ref()?;
     let (stack, features, masks) = (&config.stack, &config.features, &config.masks);
-    let plain = plain(stack, &config.depth())?;
+    let plain = summarize(stack, &config.depth())?;
     let mut written = json!({
         "architectures": [class],
         "vocab_size": of.shape.vocab_size,

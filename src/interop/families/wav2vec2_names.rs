@@ -3,7 +3,7 @@
 
 use super::wav2vec2::network;
 use super::{HfShape, bart};
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::SpeechEncoderConfig;
 use crate::model::speech_encoder::FeatureNorm;
 
@@ -70,7 +70,7 @@ pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
         ];
         table.norms(&theirs, &ours, &norms);
     }
-    table.linear("lm_head", "model.head", Stored::OutIn);
+    table.linear("lm_head", "model.head", Orientation::OutIn);
     table.aliases(&[
         ("parametrizations.weight.original0", "weight_g"),
         ("parametrizations.weight.original1", "weight_v"),
@@ -84,7 +84,7 @@ pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
         "quantizer.weight_proj.weight",
         "quantizer.weight_proj.bias",
     ]);
-    table.drawn = vec!["model.head.", "model.mask_vector"];
+    table.optional = vec!["model.head.", "model.mask_vector"];
     table
 }
 

@@ -1,8 +1,8 @@
 //! Whisper (Radford et al. 2022): pre-norm stacks with BART's names. The encoder follows two convolutions over log-mel features,
 //! and has sinusoids whose sines all precede their cosines; the decoder has learned positions. Keys have no bias.
 
-use super::declined::{Declined, unless};
-use super::plain::{plain, positions};
+use super::declined::{Declined, difference_unless};
+use super::stack_summary::{positions, summarize};
 use super::{Family, HfShape, bart, layer_norm};
 use crate::data::{Shape, SpeechShape};
 use crate::interop::HfConfig;
@@ -167,31 +167,31 @@ fn declined(of: &HfShape) -> Declined {
     let usual = SpeechStemConfig::default();
     let even = speech.n_frames.is_multiple_of(FRAMES);
     let found = [
-        unless(
-            config.reading_position() == &own,
+        difference_unless(
+            config.encoder_position() == &own,
             "model.encoder_position.kind",
-            config.reading_position().facts().kind().kind,
+            config.encoder_position().facts().kind().kind,
             "{ kind = \"sinusoidal\", layout = \"halves\", endpoint = true }",
         ),
-        unless(
+        difference_unless(
             config.stem.size == usual.size,
             "model.stem.size",
             config.stem.size,
             "3",
         ),
-        unless(
+        difference_unless(
             config.stem.strides == usual.strides,
             "model.stem.strides",
             &config.stem.strides,
             "[1, 2]",
         ),
-        unless(
+        difference_unless(
             config.stem.activation == usual.activation,
             "model.stem.activation",
-            super::plain::activation_name(config.stem.activation),
+            super::stack_summary::activation_name(config.stem.activation),
             "gelu",
         ),
-        unless(
+        difference_unless(
             even,
             "frames of recordings",
             speech.n_frames,
@@ -199,7 +199,7 @@ fn declined(of: &HfShape) -> Declined {
         ),
     ];
     Declined {
-        why: found.into_iter().flatten().collect(),
+        differences: found.into_iter().flatten().collect(),
         ..Declined::default()
     }
 }
@@ -209,16 +209,16 @@ fn write(of: &HfShape) -> Option<Value> {
         return None;
     };
     let speech = of.shape.speech?;
-    if !declined(of).why.is_empty() {
+    if !declined(of).differences.is_empty() {
         return None;
     }
-    let reads = plain(&config.stack, &config.encoder_depth())?;
-    let writes = plain(&config.stack, &config.decoder_depth())?;
+    let reads = summarize(&config.stack, &config.encoder_depth())?;
+    let writes = summarize(&config.stack, &config.decoder_depth())?;
     Some(json!({
         "architectures": [CLASS],
         "vocab_size": of.shape.vocab_size,
         "num_mel_bins": speech.n_mels,
-        "max_source_positions": config.read(speech),
+        "max_source_positions": config.clip_positions(speech),
         "max_target_positions": positions(&config.stack, of.shape.context),
         "d_model": config.stack.d_model,
         "encoder_layers": reads.layers,
@@ -253,7 +253,7 @@ fn table(of: &HfShape) -> Table {
         );
         table.same(format!("{theirs}.bias"), format!("{ours}.bias"));
     }
-    let rows = config.read(speech);
+    let rows = config.clip_positions(speech);
     let name = "model.encoder.embed_positions.weight".to_owned();
     table.constant(name, vec![rows, d], true, move || {
         SINUSOIDS.table(0, rows, d)

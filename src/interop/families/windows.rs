@@ -33,7 +33,7 @@ pub(super) fn read(hf: &HfConfig, layers: usize) -> Vec<usize> {
 pub(super) fn attention(heads: &MultiHeadConfig, window: usize) -> AttentionConfig {
     AttentionConfig::SlidingWindow(SlidingWindowConfig {
         global: Some(Global::Own),
-        ..SlidingWindowConfig::of(heads.clone(), window)
+        ..SlidingWindowConfig::with_window(heads.clone(), window)
     })
 }
 
@@ -54,7 +54,7 @@ pub(super) fn groups(
 }
 
 /// The `attention_window` of a stack; `None` if some layer does not have Longformer's attention.
-pub(super) fn written(stack: &StackConfig, depth: &Depth) -> Option<Vec<usize>> {
+pub(super) fn write_windows(stack: &StackConfig, depth: &Depth) -> Option<Vec<usize>> {
     let of_block = |attention: Option<&AttentionConfig>| match attention? {
         AttentionConfig::SlidingWindow(c)
             if c.global == Some(Global::Own) && c.dilation.is_none() && c.window > 1 =>

@@ -6,11 +6,11 @@
 //! vector of the query stream; models for other tasks than permuted language modelling lack it, and their exported folders have
 //! zeros. The class can tell any number of segments apart, ours the three that its tokenizer makes.
 
-use super::plain::activation_name;
+use super::stack_summary::activation_name;
 use super::{Family, HfShape, layer_norm, text_heads};
 use crate::data::Shape;
 use crate::interop::HfConfig;
-use crate::interop::rename::{Stored, Table};
+use crate::interop::rename::{Orientation, Table};
 use crate::model::encoder::pooler::PoolerInput;
 use crate::model::{EncoderConfig, ModelConfig};
 use crate::nn::attention::AttentionConfig;
@@ -102,23 +102,23 @@ fn read(hf: &HfConfig) -> HfShape {
         ..EncoderConfig::default()
     };
     let vocab_size = hf.count(&["vocab_size"], 32000);
-    headed(hf, config, Shape::of_text(CONTEXT, vocab_size))
+    with_head(hf, config, Shape::of_text(CONTEXT, vocab_size))
 }
 
 /// Maximum length in tokens in the training of the released models; the positions have no limit.
 const CONTEXT: usize = 512;
 
 /// The encoder with the head of its class.
-fn headed(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfShape {
+fn with_head(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfShape {
     let class = hf.architecture().unwrap_or("XLNetLMHeadModel");
     let ending = match text_heads::ending_of(class, "XLNet") {
-        QUESTIONS => text_heads::SPANS,
+        QUESTIONS => text_heads::SPAN_ENDING,
         // This class searches for answers, which is not supported.
-        text_heads::SPANS => "",
+        text_heads::SPAN_ENDING => "",
         ending => ending,
     };
     let dropout = match ending {
-        text_heads::WHOLE => hf.real("summary_last_dropout", 0.1),
+        text_heads::SEQUENCE_ENDING => hf.real("summary_last_dropout", 0.1),
         _ => 0.0,
     };
     hf.get("summary_last_dropout");
@@ -158,7 +158,7 @@ fn write(of: &HfShape) -> Option<Value> {
     let class = match &of.task {
         TaskConfig::PermutedLm(_) => TOKENS_IN_ORDER,
         task => match text_heads::ending(task)? {
-            text_heads::SPANS => QUESTIONS,
+            text_heads::SPAN_ENDING => QUESTIONS,
             ending => ending,
         },
     };
@@ -190,7 +190,9 @@ fn write(of: &HfShape) -> Option<Value> {
     {
         written["reuse_len"] = json!(reused);
     }
-    if let Some(dropout) = text_heads::dropout(&of.task).filter(|_| class == text_heads::WHOLE) {
+    if let Some(dropout) =
+        text_heads::dropout(&of.task).filter(|_| class == text_heads::SEQUENCE_ENDING)
+    {
         written["summary_last_dropout"] = json!(dropout);
     }
     text_heads::write(&mut written, of);
@@ -231,13 +233,13 @@ fn table(of: &HfShape) -> Table {
         TaskConfig::PermutedLm(_) => {
             table.reshaped(query, "query", vec![1, 1, d]);
             // Folders of a body, or of another head, lack it.
-            table.drawn.push("query");
+            table.optional.push("query");
             match config.tie_embeddings {
                 true => {
                     table.same("lm_loss.bias", "head.bias");
                     table.ignored.push("lm_loss.weight");
                 }
-                false => table.linear("lm_loss", "head.product", Stored::OutIn),
+                false => table.linear("lm_loss", "head.product", Orientation::OutIn),
             }
         }
         task => {
@@ -270,7 +272,7 @@ fn add_attention(table: &mut Table, config: &EncoderConfig, layer: usize) {
         ("v", format!("{attention}.value.weight")),
         ("r", format!("model.position.projections.{layer}.weight")),
     ] {
-        table.in_by_heads(format!("{theirs}.{name}"), path, [d, n, d_head]);
+        table.projection_to_heads(format!("{theirs}.{name}"), path, [d, n, d_head]);
     }
     table.reshaped(
         format!("{theirs}.o"),

@@ -2,27 +2,27 @@
 //! for the task, and for leaving out timestamps (Radford et al. 2022, section 2.3). Released files give them as
 //! `forced_decoder_ids` with an open language, as tables of languages and tasks, or both.
 
-use super::Generation;
+use super::ImportedGeneration;
 use serde_json::{Map, Value, json};
 
 /// The language used if the file leaves it open.
 pub const LANGUAGE: &str = "<|en|>";
 const FORCED: &str = "forced_decoder_ids";
-const NO_TIMES: &str = "no_timestamps_token_id";
+const NO_TIMESTAMPS: &str = "no_timestamps_token_id";
 
 /// The tokens that a transcript begins with.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Opening {
+pub struct TranscriptPrefix {
     /// The tokens before the text; `None` in the position of the language if the file leaves it open and does not name the token
     /// of [`LANGUAGE`].
     pub tokens: Vec<Option<u32>>,
     /// Whether the file leaves the language open; the token of [`LANGUAGE`] then takes its position, if the file names it.
-    pub open: bool,
+    pub language_is_open: bool,
 }
 
-impl Generation {
+impl ImportedGeneration {
     /// The tokens that a transcript begins with; `None` if the file gives only the first one, or none.
-    pub fn opening(&self) -> Option<Opening> {
+    pub fn transcript_prefix(&self) -> Option<TranscriptPrefix> {
         let kept = &self.kept;
         let mut tokens = vec![Some(self.begin?)];
         let entry = |table: &str, name: &str| id(kept.get(table)?.get(name)?);
@@ -40,9 +40,12 @@ impl Generation {
             }
             None => {}
         }
-        let no_times = kept.get(NO_TIMES).and_then(id).map(Some);
+        let no_times = kept.get(NO_TIMESTAMPS).and_then(id).map(Some);
         tokens.extend(no_times.filter(|id| !tokens.contains(id)));
-        (tokens.len() > 1).then_some(Opening { tokens, open })
+        (tokens.len() > 1).then_some(TranscriptPrefix {
+            tokens,
+            language_is_open: open,
+        })
     }
 }
 
@@ -73,7 +76,7 @@ pub(super) fn add(file: &mut Map<String, Value>, opening: &[u32]) {
 /// Keys of Whisper's files that are read here, or that concern timestamps, which are not written, and preceding text.
 pub(super) const KEYS: [&str; 10] = [
     FORCED,
-    NO_TIMES,
+    NO_TIMESTAMPS,
     "lang_to_id",
     "task_to_id",
     "is_multilingual",
@@ -86,26 +89,26 @@ pub(super) const KEYS: [&str; 10] = [
 
 #[cfg(test)]
 mod tests {
-    use super::super::{TextKind, said};
+    use super::super::{TextKind, parse};
     use super::*;
 
-    fn opening(value: &Value) -> Option<Opening> {
+    fn opening(value: &Value) -> Option<TranscriptPrefix> {
         let object = value.as_object().cloned().unwrap_or_default();
-        said(
+        parse(
             "generation_config.json".into(),
             object,
             TextKind::Transcripts,
         )
         .unwrap()
-        .opening()
+        .transcript_prefix()
     }
 
     #[test]
     fn released_files_say_it_in_three_ways() {
         let whole = |tokens: &[u32], open| {
-            Some(Opening {
+            Some(TranscriptPrefix {
                 tokens: tokens.iter().copied().map(Some).collect(),
-                open,
+                language_is_open: open,
             })
         };
         // Only English.
@@ -127,9 +130,9 @@ mod tests {
         assert_eq!(opening(&both), whole(&[7, 8, 10, 12], true));
         // No table names the token of a language.
         let bare = json!({"decoder_start_token_id": 7, "forced_decoder_ids": [[1, null], [2, 9]]});
-        let holed = Opening {
+        let holed = TranscriptPrefix {
             tokens: vec![Some(7), None, Some(9)],
-            open: true,
+            language_is_open: true,
         };
         assert_eq!(opening(&bare), Some(holed));
         assert_eq!(opening(&json!({"decoder_start_token_id": 7})), None);

@@ -1,7 +1,7 @@
 //! Reads the keys of `generation_config.json`, each with its allowed values, and finds those without an effect
 //! here.
 
-use super::{Generation, TextKind, opening};
+use super::{ImportedGeneration, TextKind, opening};
 use crate::generate::beam::{AtLimit, AverageConfig, BeamConfig, DoneWhen, LengthPenalty};
 use crate::generate::{ContinuationConfig, SamplingConfig};
 use serde_json::{Map, Value, json};
@@ -40,7 +40,7 @@ const READ: [&str; 22] = [
     "begin_suppress_tokens",
 ];
 /// Keys of generation that are not supported here.
-const WITHOUT: [&str; 16] = [
+const UNSUPPORTED: [&str; 16] = [
     "no_repeat_ngram_size",
     "encoder_no_repeat_ngram_size",
     "bad_words_ids",
@@ -61,7 +61,7 @@ const WITHOUT: [&str; 16] = [
 
 /// Whether a key of config.json is about generation.
 pub(super) fn is_known(key: &str) -> bool {
-    READ.contains(&key) || WITHOUT.contains(&key) || opening::KEYS.contains(&key)
+    READ.contains(&key) || UNSUPPORTED.contains(&key) || opening::KEYS.contains(&key)
 }
 
 /// Whether a key is one of those that are read.
@@ -142,16 +142,16 @@ impl<'a> Reader<'a> {
     }
 
     /// Reads all settings.
-    pub fn generation(&mut self, file: PathBuf) -> Generation {
+    pub fn generation(&mut self, file: PathBuf) -> ImportedGeneration {
         let begin = self.tokens("decoder_start_token_id");
         let bos = self.tokens("bos_token_id");
         let (end, pad) = (self.tokens("eos_token_id"), self.tokens("pad_token_id"));
-        let mut without_place = self.without_place();
-        if end.len() > 1 && self.of.searches() {
+        let mut without_place = self.unsupported();
+        if end.len() > 1 && self.of.uses_beam_search() {
             without_place.push(format!("eos_token_id: of {end:?} the first ends a text"));
         }
         let search = self.search(&end, &mut without_place);
-        Generation {
+        ImportedGeneration {
             file,
             beam_search: self.beam_search(&search),
             search,
@@ -165,7 +165,7 @@ impl<'a> Reader<'a> {
     }
 
     fn search(&mut self, end: &[u32], without_place: &mut Vec<String>) -> BeamConfig {
-        let most = crate::generate::decode::MOST as u64;
+        let most = crate::generate::decode::MAX_ROWS as u64;
         let beam = self.count("num_beams", most).unwrap_or(1).max(1);
         let n_best = self.count("num_return_sequences", most).unwrap_or(1).max(1);
         let alpha = self.real("length_penalty", -10.0..=10.0).unwrap_or(1.0);
@@ -183,7 +183,7 @@ impl<'a> Reader<'a> {
             ("forced_bos_token_id", &first),
             ("forced_eos_token_id", &last),
         ] {
-            if ids.len() > 1 && self.of.searches() {
+            if ids.len() > 1 && self.of.uses_beam_search() {
                 without_place.push(format!("{key}: of {ids:?} the first is taken"));
             }
         }
@@ -191,7 +191,7 @@ impl<'a> Reader<'a> {
             None => AtLimit::Any,
             Some(id) if end.first().is_none_or(|end| end == id) => AtLimit::FreeEnd,
             Some(id) => {
-                if self.of.searches() {
+                if self.of.uses_beam_search() {
                     without_place.push(format!("forced_eos_token_id = {id}: not the end mark"));
                 }
                 AtLimit::Any
@@ -214,7 +214,7 @@ impl<'a> Reader<'a> {
 
     /// The beam search for continuations that the file asks for, with several beams and without sampling.
     fn beam_search(&self, search: &BeamConfig) -> Option<ContinuationConfig> {
-        let meant = !self.of.searches() && search.beam > 1 && !self.draws();
+        let meant = !self.of.uses_beam_search() && search.beam > 1 && !self.samples();
         meant.then_some(ContinuationConfig {
             beam: search.beam,
             n_best: search.n_best,
@@ -223,7 +223,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    fn draws(&self) -> bool {
+    fn samples(&self) -> bool {
         self.get("do_sample") == Some(&json!(true))
     }
 
@@ -274,18 +274,18 @@ impl<'a> Reader<'a> {
     }
 
     /// Keys that are set but have no effect here.
-    fn without_place(&self) -> Vec<String> {
+    fn unsupported(&self) -> Vec<String> {
         let found = self.object.iter();
-        let found = found.filter(|(key, value)| !value.is_null() && !self.has_place(key, value));
+        let found = found.filter(|(key, value)| !value.is_null() && !self.is_supported(key, value));
         found
             .map(|(key, value)| format!("{key} = {value}"))
             .collect()
     }
 
     /// Whether a key has an effect here, or has none in transformers either with this value.
-    fn has_place(&self, key: &str, value: &Value) -> bool {
-        let (pairs, number) = (self.of.searches(), value.as_f64());
-        let drawn = self.draws();
+    fn is_supported(&self, key: &str, value: &Value) -> bool {
+        let (pairs, number) = (self.of.uses_beam_search(), value.as_f64());
+        let drawn = self.samples();
         let beams = self.get("num_beams").and_then(Value::as_f64) > Some(1.0);
         match key {
             "typical_p" | "encoder_repetition_penalty" | "num_beam_groups" | "guidance_scale" => {
@@ -314,7 +314,7 @@ impl<'a> Reader<'a> {
             | "begin_suppress_tokens" => pairs,
             "max_length" => pairs || self.get("max_new_tokens").is_none(),
             _ if READ.contains(&key) => true,
-            _ if WITHOUT.contains(&key) => false,
+            _ if UNSUPPORTED.contains(&key) => false,
             // Timestamps are never written.
             "return_timestamps" => *value == Value::Bool(false),
             _ if opening::KEYS.contains(&key) => self.of == TextKind::Transcripts,

@@ -51,7 +51,7 @@ const NAMES: [(&str, Class); 9] = [
     ("Idefics", Class::Idefics),
 ];
 /// The endings of class names: today's, and that of earlier versions of transformers.
-const ENDS: [&str; 2] = ["ImageProcessor", "FeatureExtractor"];
+const CLASS_ENDINGS: [&str; 2] = ["ImageProcessor", "FeatureExtractor"];
 /// Suffixes that name the library used for resizing.
 const LIBRARIES: [&str; 2] = ["Fast", "Pil"];
 
@@ -62,7 +62,9 @@ impl Class {
         let name = libraries
             .find_map(|end| name.strip_suffix(end))
             .unwrap_or(name);
-        let begins = ENDS.iter().find_map(|end| name.strip_suffix(end))?;
+        let begins = CLASS_ENDINGS
+            .iter()
+            .find_map(|end| name.strip_suffix(end))?;
         let found = NAMES.iter().find(|(known, _)| *known == begins);
         found.map(|(_, class)| *class)
     }
@@ -71,7 +73,7 @@ impl Class {
     pub(super) fn names() -> Vec<String> {
         let names = NAMES.iter();
         names
-            .map(|(name, _)| format!("{name}{}", ENDS[0]))
+            .map(|(name, _)| format!("{name}{}", CLASS_ENDINGS[0]))
             .collect()
     }
 
@@ -136,7 +138,7 @@ impl Class {
     }
 
     /// Whether a size given as a single number means the shorter side.
-    pub(super) fn counts_shorter(self) -> bool {
+    pub(super) fn number_is_shorter_side(self) -> bool {
         matches!(self, Self::ConvNext | Self::Clip)
     }
 }

@@ -75,7 +75,7 @@ fn object(path: &Path) -> Result<Option<Map<String, Value>>> {
         return Ok(None);
     }
     let text = std::fs::read(path).map_err(Error::io("read", path))?;
-    let found = serde_json::from_slice(&files::json::plain(text));
+    let found = serde_json::from_slice(&files::json::encode_infinity(text));
     found
         .map(Some)
         .map_err(|e| wrong(path, vec![format!("is not a JSON object: {e}")]))

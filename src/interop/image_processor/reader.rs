@@ -222,7 +222,7 @@ impl Reader {
         }
         let idefics = class == Class::Idefics;
         let first = idefics.then(|| self.size(IMAGE_SIZE, false)).flatten();
-        let size = first.or_else(|| self.size("size", class.counts_shorter()));
+        let size = first.or_else(|| self.size("size", class.number_is_shorter_side()));
         let size = size.or(class.size());
         let mut fit = Fit {
             filter,

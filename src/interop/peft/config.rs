@@ -3,8 +3,8 @@
 
 use super::CONFIG;
 use crate::error::{Error, Fault, Result};
-use crate::interop::weights::twice;
-use crate::train::lora::MOST;
+use crate::interop::weights::duplicate_key;
+use crate::train::lora::MAX_RANK;
 use burn::module::{ParamGroup, ParamId};
 use serde_json::{Map, Value};
 use std::path::{Path, PathBuf};
@@ -36,11 +36,11 @@ pub(super) struct Config {
     rank: usize,
     alpha: f64,
     /// Whether alpha is divided by √r instead of r (Kalajdzievski 2023, rsLoRA).
-    by_root: bool,
+    rank_stabilized: bool,
     ranks: Vec<(ParamGroup, f64)>,
     alphas: Vec<(ParamGroup, f64)>,
     /// Settings that have no effect here.
-    pub without_place: Vec<String>,
+    pub unsupported: Vec<String>,
 }
 
 impl Config {
@@ -53,7 +53,7 @@ impl Config {
         let text = crate::files::read(&file)?;
         let value: Value = serde_json::from_slice(&text)
             .map_err(|e| Error::Invalid(vec![fault(&file, format!("is not JSON: {e}"))]))?;
-        if let Some(key) = twice(&text) {
+        if let Some(key) = duplicate_key(&text) {
             return Err(Error::Invalid(vec![fault(
                 &file,
                 format!("has `{key}` twice"),
@@ -72,7 +72,7 @@ impl Config {
             faults.push(format!(
                 "`peft_type` = {kind} cannot be imported; \"LORA\" can"
             ));
-            return Err(all(&file, faults));
+            return Err(faults_error(&file, faults));
         }
         let mut number = |keys: &mut Map<String, Value>, key: &str, usual: f64| {
             let found = keys.remove(key).unwrap_or(Value::from(usual));
@@ -85,8 +85,8 @@ impl Config {
             number(&mut keys, "r", 8.0),
             number(&mut keys, "lora_alpha", 8.0),
         );
-        if rank.fract() != 0.0 || rank > MOST as f64 {
-            faults.push(format!("`r` = {rank} is not between 1 and {MOST}"));
+        if rank.fract() != 0.0 || rank > MAX_RANK as f64 {
+            faults.push(format!("`r` = {rank} is not between 1 and {MAX_RANK}"));
         }
         let ranks = patterns(&mut keys, "rank_pattern", &mut faults);
         let alphas = patterns(&mut keys, "alpha_pattern", &mut faults);
@@ -137,18 +137,18 @@ impl Config {
             true => Ok(Self {
                 rank: rank as usize,
                 alpha,
-                by_root,
+                rank_stabilized: by_root,
                 ranks,
                 alphas,
-                without_place,
+                unsupported: without_place,
                 file,
             }),
-            false => Err(all(&file, faults)),
+            false => Err(faults_error(&file, faults)),
         }
     }
 
     /// The rank that the module must have, and the scale of its product `B·A`.
-    pub(super) fn of(&self, module: &str) -> (usize, f64) {
+    pub(super) fn rank_and_scale(&self, module: &str) -> (usize, f64) {
         let found = |patterns: &[(ParamGroup, f64)]| {
             let mut patterns = patterns.iter();
             let hit = patterns.find(|(key, _)| key.matches(&ParamId::from(0), Some(module)));
@@ -156,7 +156,7 @@ impl Config {
         };
         let rank = found(&self.ranks).map_or(self.rank, |rank| rank as usize);
         let alpha = found(&self.alphas).unwrap_or(self.alpha);
-        let by = match self.by_root {
+        let by = match self.rank_stabilized {
             true => (rank as f64).sqrt(),
             false => rank as f64,
         };
@@ -185,7 +185,7 @@ fn patterns(
     };
     let whole = key == "rank_pattern";
     let entries = found.iter().filter_map(|(pattern, value)| {
-        let number = positive(value).filter(|x| !whole || x.fract() == 0.0 && *x <= MOST as f64);
+        let number = positive(value).filter(|x| !whole || x.fract() == 0.0 && *x <= MAX_RANK as f64);
         let group = ParamGroup::from_regex(format!(r"^(.*\.)?({pattern})$")).ok();
         let entry = group.zip(number);
         if entry.is_none() {
@@ -221,7 +221,7 @@ pub(super) fn fault(file: &Path, message: String) -> Fault {
     }
 }
 
-pub(super) fn all(file: &Path, messages: Vec<String>) -> Error {
+pub(super) fn faults_error(file: &Path, messages: Vec<String>) -> Error {
     let faults = messages.into_iter();
     Error::Invalid(faults.map(|message| fault(file, message)).collect())
 }

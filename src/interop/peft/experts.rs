@@ -20,17 +20,17 @@ const GATED: &[&str] = &["gate_proj", "up_proj", "down_proj"];
 const ROUTER: &str = "gate";
 
 /// The default rank of a configuration, from which `rank_pattern` lists the exceptions: that of the first module.
-pub(super) fn usual(ranks: &BTreeMap<String, usize>) -> Option<usize> {
+pub(super) fn default_rank(ranks: &BTreeMap<String, usize>) -> Option<usize> {
     ranks.values().next().copied()
 }
 
 /// Which of the modules, given with the ranks of their adapters, lose their factors when `peft` reads them into a model of the
 /// family.
-pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<&'a str> {
+pub(super) fn lost_modules<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<&'a str> {
     let Some((_, matrices)) = FAMILIES.iter().find(|(name, _)| *name == family) else {
         return Vec::new();
     };
-    let usual = usual(ranks);
+    let usual = default_rank(ranks);
     let lost = ranks.iter().filter(|(module, rank)| {
         let last = module.rsplit('.').next().unwrap_or(module.as_str());
         matrices.contains(&last) || last == ROUTER && Some(**rank) != usual
@@ -40,7 +40,7 @@ pub(super) fn lost<'a>(family: &str, ranks: &'a BTreeMap<String, usize>) -> Vec<
 
 #[cfg(test)]
 mod tests {
-    use super::lost;
+    use super::lost_modules;
     use std::collections::BTreeMap;
 
     #[test]
@@ -49,14 +49,14 @@ mod tests {
             all.iter().map(|(m, r)| ((*m).to_string(), *r)).collect()
         };
         let dense = ranks(&[("l.0.mlp.up_proj", 2), ("l.0.self_attn.q_proj", 2)]);
-        assert_eq!(lost("deepseek_v3", &dense), ["l.0.mlp.up_proj"]);
-        assert!(lost("llama", &dense).is_empty());
-        assert!(lost("mixtral", &dense).is_empty());
+        assert_eq!(lost_modules("deepseek_v3", &dense), ["l.0.mlp.up_proj"]);
+        assert!(lost_modules("llama", &dense).is_empty());
+        assert!(lost_modules("mixtral", &dense).is_empty());
         let routers = ranks(&[("l.0.mlp.gate", 2), ("l.0.mlp.shared_expert_gate", 2)]);
-        assert!(lost("qwen3_next", &routers).is_empty());
+        assert!(lost_modules("qwen3_next", &routers).is_empty());
         let others = ranks(&[("l.0.mlp.gate", 2), ("l.0.self_attn.q_proj", 4)]);
-        assert!(lost("olmoe", &others).is_empty());
+        assert!(lost_modules("olmoe", &others).is_empty());
         let others = ranks(&[("l.0.self_attn.q_proj", 4), ("l.1.mlp.gate", 2)]);
-        assert_eq!(lost("olmoe", &others), ["l.1.mlp.gate"]);
+        assert_eq!(lost_modules("olmoe", &others), ["l.1.mlp.gate"]);
     }
 }

@@ -18,7 +18,7 @@ impl Factors {
     }
 
     /// Multiplies B by `factor` and pads both factors with zeros to this rank, which must not be smaller.
-    pub(super) fn widened(mut self, rank: usize, factor: f32) -> Self {
+    pub(super) fn padded_to_rank(mut self, rank: usize, factor: f32) -> Self {
         let (own, d_in) = (self.rank(), self.a.shape[1]);
         self.a.values.resize(rank * d_in, 0.0);
         self.a.shape[0] = rank;
@@ -47,8 +47,11 @@ pub(super) fn is_matrix(rule: &Rule) -> bool {
 
 /// Whether HF stores the module's matrix as `[in, out]`.
 pub(super) fn is_transposed(rule: &Rule) -> bool {
-    use crate::interop::rename::Stored;
-    matches!(rule.form, Form::Transposed | Form::Fused(_, Stored::InOut))
+    use crate::interop::rename::Orientation;
+    matches!(
+        rule.form,
+        Form::Transposed | Form::Fused(_, Orientation::InOut)
+    )
 }
 
 /// Joins the factors of our weights, some of which may have none, into those of the module; `rows` are the output sizes
@@ -111,7 +114,7 @@ pub(super) fn split(rule: &Rule, module: &Factors) -> Vec<Factors> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::interop::rename::{Fused, Stored, Table};
+    use crate::interop::rename::{Fused, Orientation, Table};
 
     /// Two groups of (2 query heads, 1 key, 1 value) of width 1: queries are rows 0, 1, 4, 5, values are rows 3 and 7.
     #[test]
@@ -123,7 +126,7 @@ mod tests {
             key_value: 1,
             d_head: 1,
         };
-        table.fused("qkv", "attention", Stored::OutIn, fused);
+        table.fused("qkv", "attention", Orientation::OutIn, fused);
         let rule = &table.rules[0];
         let factors = |a: [f32; 2], b: &[f32]| Factors {
             a: Array {
@@ -155,7 +158,7 @@ mod tests {
         assert_eq!(split[0].b.values, [1., 0., 2., 0., 3., 0., 4., 0.]);
         assert_eq!(split[1].b.values, [0.; 4]);
         assert_eq!(split[2].b.values, [0., 5., 0., 6.]);
-        let wide = factors([1.0, 2.0], &[1.0, 2.0]).widened(2, 3.0);
+        let wide = factors([1.0, 2.0], &[1.0, 2.0]).padded_to_rank(2, 3.0);
         assert_eq!(wide.a.values, [1.0, 2.0, 0.0, 0.0]);
         assert_eq!(wide.b.values, [3.0, 0.0, 6.0, 0.0]);
     }

@@ -34,5 +34,5 @@ pub struct Adapter {
     /// The factors, and the parameters that were trained in full, by our dotted paths.
     pub arrays: BTreeMap<String, Array>,
     /// Settings in `peft`'s configuration that have no effect here.
-    pub without_place: Vec<String>,
+    pub unsupported: Vec<String>,
 }

@@ -1,6 +1,6 @@
 //! Reads a folder of `peft` as our adapters.
 
-use super::config::{Config, all};
+use super::config::{Config, faults_error};
 use super::factors::{Factors, is_matrix, split};
 use super::{Adapter, FACTORS, PREFIX, WEIGHTS};
 use crate::error::Result;
@@ -32,7 +32,7 @@ const BASE_LAYER: &str = ".base_layer.weight";
 
 /// Whether two numbers are equal up to the rounding of a 16-bit format: bfloat16 has 8 significant bits, float16 resolves
 /// nothing below 6e-8.
-fn rounded_alike(a: f32, b: f32) -> bool {
+fn equal_up_to_rounding(a: f32, b: f32) -> bool {
     let within = a.abs().max(b.abs()) / 256.0 + 1e-7;
     within.is_finite() && (a - b).abs() <= within
 }
@@ -53,7 +53,7 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
         arrays: BTreeMap::new(),
         faults: Vec::new(),
     };
-    let modules = reader.sort()?;
+    let modules = reader.take_full_parameters()?;
     for module in &modules {
         reader.add(module)?;
     }
@@ -67,15 +67,15 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
             faults.truncate(LISTED);
             faults.push(format!("and {more} more"));
         }
-        return Err(all(dir, faults));
+        return Err(faults_error(dir, faults));
     }
-    let lora = settled(base, &reader.found, &reader.arrays);
+    let lora = lora_config(base, &reader.found, &reader.arrays);
     let mut arrays = reader.arrays;
     for (path, scale, factors) in reader.found {
-        let factors = factors.widened(lora.rank, (scale / lora.scale()) as f32);
+        let factors = factors.padded_to_rank(lora.rank, (scale / lora.scale()) as f32);
         if !factors.b.values.iter().all(|x| x.is_finite()) || !(scale as f32).is_normal() {
             let fault = format!("the scale {scale} of the adapter of `{path}` is beyond 32 bits");
-            return Err(all(config.file(), vec![fault]));
+            return Err(faults_error(config.file(), vec![fault]));
         }
         let [b, a] = lora::factors_of(&path);
         arrays.insert(b, factors.b);
@@ -84,7 +84,7 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
     Ok(Adapter {
         lora,
         arrays,
-        without_place: config.without_place,
+        unsupported: config.unsupported,
     })
 }
 
@@ -101,7 +101,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     /// Takes the tensors that are whole parameters, and returns the modules that have factors.
-    fn sort(&mut self) -> Result<BTreeSet<String>> {
+    fn take_full_parameters(&mut self) -> Result<BTreeSet<String>> {
         let mut modules = BTreeSet::new();
         for name in self.weights.names() {
             let Some(short) = name.strip_prefix(PREFIX) else {
@@ -156,7 +156,7 @@ impl Reader<'_> {
         let same = theirs.shape(own) == self.weights.shape(name) && {
             let (ours, own) = (self.weights.read(name)?, theirs.read(own)?);
             let mut pairs = ours.values.iter().zip(&own.values);
-            pairs.all(|(a, b)| rounded_alike(*a, *b))
+            pairs.all(|(a, b)| equal_up_to_rounding(*a, *b))
         };
         if !same {
             let fault = format!(
@@ -216,7 +216,7 @@ impl Reader<'_> {
             return Ok(());
         };
         let shapes = self.shapes(&rule);
-        let (rank, scale) = self.config.of(module);
+        let (rank, scale) = self.config.rank_and_scale(module);
         let outputs: usize = shapes.iter().map(|shape| shape[0]).sum();
         let expected = [[rank, shapes[0][1]], [outputs, rank]];
         for (name, expected) in names.iter().zip(expected) {
@@ -255,7 +255,7 @@ impl Reader<'_> {
 }
 
 /// The `[lora]` table of these factors: the maximum rank, and the scale of the first; all factors are converted to these.
-fn settled(
+fn lora_config(
     base: &Base,
     found: &[(String, f64, Factors)],
     in_full: &BTreeMap<String, Array>,
@@ -299,17 +299,17 @@ fn patterns(wanted: &BTreeSet<&str>, all: &BTreeSet<&str>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{patterns, rounded_alike};
+    use super::{equal_up_to_rounding, patterns};
     use std::collections::BTreeSet;
 
     #[test]
     fn rounding_is_no_difference() {
         for x in [1.0f32, -0.337, 1e-3, 0.0] {
             let half = f32::from_bits((x.to_bits() + 0x8000) & 0xffff_0000);
-            assert!(rounded_alike(x, half), "{x} and {half}");
+            assert!(equal_up_to_rounding(x, half), "{x} and {half}");
         }
-        assert!(!rounded_alike(0.1, 0.11) && !rounded_alike(0.0, 1e-4));
-        assert!(!rounded_alike(f32::NAN, 1.0) && !rounded_alike(f32::INFINITY, 1.0));
+        assert!(!equal_up_to_rounding(0.1, 0.11) && !equal_up_to_rounding(0.0, 1e-4));
+        assert!(!equal_up_to_rounding(f32::NAN, 1.0) && !equal_up_to_rounding(f32::INFINITY, 1.0));
     }
 
     #[test]

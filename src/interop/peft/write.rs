@@ -25,7 +25,7 @@ struct Folder {
     saved: BTreeSet<String>,
     transposed: bool,
     /// Our paths that have been placed in a tensor.
-    placed: BTreeSet<String>,
+    written_paths: BTreeSet<String>,
 }
 
 /// Writes the adapters among `arrays` (the parameters of a model of a family, by their paths) and the parameters trained in full
@@ -61,7 +61,7 @@ pub fn write(
     let adapters = arrays.keys().filter(|path| lora::is_adapter(path));
     let wanted = adapters.map(String::as_str).chain(in_full.iter().copied());
     let lost: Vec<&str> = wanted
-        .filter(|path| !folder.placed.contains(*path))
+        .filter(|path| !folder.written_paths.contains(*path))
         .collect();
     if !lost.is_empty() {
         let some: Vec<String> = lost
@@ -73,11 +73,11 @@ pub fn write(
             "{} of {} trained parameters have no place in an adapter of peft ({}): HF has no matrix of its own for them; \
              export the merged model without --adapter",
             lost.len(),
-            lost.len() + folder.placed.len(),
+            lost.len() + folder.written_paths.len(),
             some.join(", ")
         )));
     }
-    let moved = experts::lost(family, &folder.ranks);
+    let moved = experts::lost_modules(family, &folder.ranks);
     if let Some(first) = moved.first() {
         return Err(Error::usage(format!(
             "{} of {} modules with adapters have no place in an adapter of peft (`{first}`): for {family} it makes parameters of \
@@ -120,7 +120,7 @@ impl Folder {
         };
         let adapted = rule.ours.iter().zip(&parts);
         let adapted = adapted.filter(|(_, part)| part.is_some());
-        self.placed
+        self.written_paths
             .extend(adapted.flat_map(|(path, _)| lora::factors_of(path)));
         self.transposed |= is_transposed(rule);
         self.ranks.insert(module.to_string(), factors.rank());
@@ -149,7 +149,7 @@ impl Folder {
             self.saved.insert(module.to_string());
             self.tensors.insert(format!("{PREFIX}{name}"), array);
         }
-        self.placed.extend(rule.ours.iter().cloned());
+        self.written_paths.extend(rule.ours.iter().cloned());
     }
 
     /// Checks that no module was trained in full only in part: `peft` saves whole modules.
@@ -170,7 +170,7 @@ impl Folder {
     }
 
     fn config(&self, lora: &LoraConfig, task_type: Option<&str>) -> Value {
-        let usual = experts::usual(&self.ranks).unwrap_or(lora.rank);
+        let usual = experts::default_rank(&self.ranks).unwrap_or(lora.rank);
         let alpha = |rank: usize| number(lora.scale() * rank as f64);
         let others = || self.ranks.iter().filter(|(_, rank)| **rank != usual);
         let ranks: Map<String, Value> = others().map(|(m, r)| (m.clone(), json!(r))).collect();

@@ -12,7 +12,7 @@ fn fused_rows_there_and_back() {
         key_value: 1,
         d_head: 1,
     };
-    table.fused("qkv", "attention", Stored::InOut, fused);
+    table.fused("qkv", "attention", Orientation::InOut, fused);
     let rule = &table.rules[0];
     let theirs = Array {
         shape: vec![2, 8],
@@ -31,7 +31,7 @@ fn fused_rows_there_and_back() {
 #[test]
 fn gpt2s_matrices_are_transposed() {
     let mut table = Table::new("");
-    table.linear("fc", "up", Stored::InOut);
+    table.linear("fc", "up", Orientation::InOut);
     let theirs = Array {
         shape: vec![2, 3],
         values: vec![1., 2., 3., 4., 5., 6.],

@@ -21,7 +21,7 @@ pub fn adaptive_step<const D: usize>(
 }
 
 /// Takes the step of [`NormedArgs`].
-pub fn normed_step<const D: usize>(
+pub fn adopt_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,
     [m, v]: [Tensor<D>; 2],

@@ -39,7 +39,9 @@ pub fn attention_weights(
     options: AttentionOptions,
 ) -> Tensor<4> {
     let ([rows, heads, _, _], span) = (q.dims(), relations.span(&q, &k));
-    let hidden = relations.visible.dense([rows, heads], span, &q.device());
+    let hidden = relations
+        .visible
+        .dense_mask([rows, heads], span, &q.device());
     let k = repeat_heads(k, heads);
     let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
         relative.scores(q, k, span)
@@ -144,7 +146,7 @@ pub fn attention_entropy(
     let places = TensorData::new(places, [queries.len()]);
     let places = Tensor::<1, Int>::from_data(places, &device);
     let bias = chosen_bias(&relations.bias, chosen, span);
-    let hidden = hidden(relations, chosen, heads, span, &device);
+    let hidden = hidden_keys(relations, chosen, heads, span, &device);
     let q = q.narrow(0, row, 1).select(2, places);
     let k = repeat_heads(k.narrow(0, row, 1), heads);
     let terms = Terms::new(relations.relative.as_ref(), q, k, |relative, q, k| {
@@ -159,14 +161,18 @@ pub fn attention_entropy(
 }
 
 /// Returns true for keys that the chosen queries do not see, `[1, H, chosen, K]`.
-fn hidden(
+fn hidden_keys(
     relations: &Positional,
     QuerySelection { row, queries }: QuerySelection,
     heads: usize,
     span: Span,
     device: &Device,
 ) -> Tensor<4, Bool> {
-    let of_head = |head| relations.visible.hidden([row, head], queries, span);
+    let of_head = |head| {
+        relations
+            .visible
+            .mask_of_queries([row, head], queries, span)
+    };
     let hidden: Vec<bool> = (0..heads).flat_map(of_head).collect();
     let data = TensorData::new(hidden, [1, heads, queries.len(), span.keys]);
     Tensor::from_data(data, device)

@@ -19,7 +19,7 @@ mod adaptive;
 mod attention;
 mod recurrent;
 pub(super) mod steps;
-pub use adaptive::{adaptive_step, mean_step, normed_step};
+pub use adaptive::{adaptive_step, adopt_step, mean_step};
 pub use attention::{attention, attention_entropy, attention_weights};
 pub use recurrent::recurrent;
 
@@ -46,7 +46,7 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
 }
 
 /// Returns `[taken, factor]`, as defined by [`super::decide`].
-pub fn decided(
+pub fn decide_step(
     loss: Tensor<1>,
     squares: Tensor<1>,
     limit: Option<f64>,
@@ -150,14 +150,14 @@ pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
 }
 
 /// The reason why these masks cannot be recorded: a recording would repeat those of one step.
-const DRAWN: &str = "a dropout of it is drawn on the host";
+const DRAWN_ON_HOST: &str = "a dropout of it is drawn on the host";
 
 /// Dropout of the elements of a tensor of any rank, with dimension 0 as the row.
 pub fn drop_elements<const D: usize>(x: Tensor<D>, key: DropKey) -> Tensor<D> {
     if key.p <= 0.0 {
         return x;
     }
-    replay::refuse(DRAWN);
+    replay::refuse(DRAWN_ON_HOST);
     let dims = x.dims();
     let per_row = dims.iter().skip(1).product::<usize>();
     let mut factors = vec![0.0f32; dims[0] * per_row];
@@ -174,7 +174,7 @@ pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
     if key.p <= 0.0 {
         return x;
     }
-    replay::refuse(DRAWN);
+    replay::refuse(DRAWN_ON_HOST);
     let batch = x.dims()[0];
     let factors: Vec<f32> = (0..batch)
         .map(|row| {
@@ -187,7 +187,7 @@ pub fn drop_path(x: Tensor<3>, key: DropKey) -> Tensor<3> {
 }
 
 /// Converts a half-precision tensor to single precision, whose digits and range a long sum needs.
-pub fn full<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+pub fn to_f32<const D: usize>(x: Tensor<D>) -> Tensor<D> {
     match x.dtype() {
         DType::F16 | DType::BF16 => x.cast(FloatDType::F32),
         _ => x,
@@ -201,11 +201,11 @@ pub fn cross_entropy_sum(
     label_smoothing: f64,
 ) -> Tensor<1> {
     let [positions, vocab] = logits.dims();
-    let skipped = targets.clone().equal_elem(super::NOT_SCORED);
+    let skipped = targets.clone().equal_elem(super::IGNORE_INDEX);
     let index = targets
         .mask_fill(skipped.clone(), 0)
         .reshape([positions, 1]);
-    let log_p = burn_activation::log_softmax(full(logits), 1);
+    let log_p = burn_activation::log_softmax(to_f32(logits), 1);
     let picked = log_p.clone().gather(1, index).reshape([positions]);
     let mut loss = picked * (label_smoothing - 1.0);
     if label_smoothing > 0.0 {
@@ -228,20 +228,20 @@ pub fn head_loss(
         None => logits,
     };
     HeadLoss {
-        right: right(&logits, targets.clone()),
+        is_correct: correct_predictions(&logits, targets.clone()),
         sum: cross_entropy_sum(logits, targets, label_smoothing),
     }
 }
 
 /// Returns 1 for every position whose target has the highest logit, else 0; `[N]`, without gradient.
-pub fn right(scores: &Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
+pub fn correct_predictions(scores: &Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
     let best = scores.clone().detach().argmax(1).squeeze_dim::<1>(1);
-    full(best.equal(targets).float())
+    to_f32(best.equal(targets).float())
 }
 
 /// Summed cross-entropy against distributions.
 pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Tensor<1> {
-    -(burn_activation::log_softmax(full(logits), 1) * full(distribution)).sum()
+    -(burn_activation::log_softmax(to_f32(logits), 1) * to_f32(distribution)).sum()
 }
 
 /// Rotates pairs of the first `R` dimensions of each head.
@@ -290,12 +290,12 @@ pub fn sum_of_squares<const D: usize>(x: Tensor<D>) -> f64 {
 
 /// Returns the sum of squares, `[1]`.
 pub fn squares<const D: usize>(x: Tensor<D>) -> Tensor<1> {
-    full(x).square().sum()
+    to_f32(x).square().sum()
 }
 
 /// Returns the sum of squared differences, read back to the host.
 pub fn squared_distance<const D: usize>(x: Tensor<D>, y: Tensor<D>) -> f64 {
-    sum_of_squares(full(x) - full(y))
+    sum_of_squares(to_f32(x) - to_f32(y))
 }
 
 /// Takes one step of AdamW.

@@ -3,7 +3,7 @@
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 
-use super::steps::{Change, Steps};
+use super::steps::{StepChange, Steps};
 use crate::kernel::recurrent::{Cell, Recurrence, Sequences};
 
 /// Computes all positions, one after the other; returns the outputs and the state after the last position.
@@ -19,7 +19,7 @@ pub fn recurrent(
     let mut outputs = Vec::with_capacity(seq);
     for at in 0..seq {
         let steps = Steps::at(sequences, [batch, seq], at);
-        let begun = state.into_iter().map(|x| steps.begun(x));
+        let begun = state.into_iter().map(|x| steps.reset_beginning(x));
         state = begun.collect();
         let inputs = recurrence.inputs.clone();
         let inputs = inputs.slice([0..batch, at..at + 1, 0..width]);
@@ -27,7 +27,7 @@ pub fn recurrent(
         let hidden = state[0].clone().matmul(weight.clone());
         let next = step(cell, inputs, hidden, bias.clone(), &state);
         let pairs = state.into_iter().zip(next);
-        let held = pairs.map(|(before, after)| steps.held(Change { before, after }));
+        let held = pairs.map(|(before, after)| steps.hold_ended(StepChange { before, after }));
         state = held.collect();
         outputs.push(state[0].clone().unsqueeze_dim::<3>(1));
     }

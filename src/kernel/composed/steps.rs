@@ -8,7 +8,7 @@ use crate::kernel::recurrent::{Sequences, Step};
 pub struct Steps(Vec<Step>);
 
 /// A state before and after a step.
-pub struct Change<const D: usize> {
+pub struct StepChange<const D: usize> {
     /// State before the step.
     pub before: Tensor<D>,
     /// State after the step.
@@ -22,12 +22,12 @@ impl Steps {
     }
 
     /// Zeroes a state in rows where a sequence begins.
-    pub fn begun<const D: usize>(&self, state: Tensor<D>) -> Tensor<D> {
-        self.zeroed(state, Step::Begin)
+    pub fn reset_beginning<const D: usize>(&self, state: Tensor<D>) -> Tensor<D> {
+        self.zero_rows(state, Step::Begin)
     }
 
     /// Returns the state after the step; rows that have ended keep the one before it.
-    pub fn held<const D: usize>(&self, change: Change<D>) -> Tensor<D> {
+    pub fn hold_ended<const D: usize>(&self, change: StepChange<D>) -> Tensor<D> {
         match self.0.contains(&Step::Hold) {
             true => {
                 let device = change.after.device();
@@ -40,11 +40,11 @@ impl Steps {
     }
 
     /// Zeroes an output in rows that have ended.
-    pub fn silenced<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
-        self.zeroed(y, Step::Hold)
+    pub fn zero_ended<const D: usize>(&self, y: Tensor<D>) -> Tensor<D> {
+        self.zero_rows(y, Step::Hold)
     }
 
-    fn zeroed<const D: usize>(&self, x: Tensor<D>, step: Step) -> Tensor<D> {
+    fn zero_rows<const D: usize>(&self, x: Tensor<D>, step: Step) -> Tensor<D> {
         match self.0.contains(&step) {
             true => {
                 let rows: Tensor<D, Bool> = self.rows(step, &x.device());

@@ -8,7 +8,7 @@ use cubecl::prelude::*;
 
 use super::activation::{self, slope};
 use super::columns::{self, ROWS};
-use super::launch::{contiguous, empty, empty_rounded, or_stand_in, rows_of, units};
+use super::launch::{contiguous, empty, empty_rounded, or_placeholder, rows_of, units};
 use super::linear;
 use crate::kernel::extension::{ActivatedSaved, Maybe};
 use crate::kernel::{Activation, rounds_operands};
@@ -93,7 +93,7 @@ fn rounded(
     let [rows, width] = rows_of(&inner);
     let count = rows.div_ceil(ROWS).max(1);
     let (rounded, sums) = (empty_rounded(&inner), empty(&inner, [count, width]));
-    let (bias, biased) = or_stand_in(bias, &inner);
+    let (bias, biased) = or_placeholder(bias, &inner);
     let (cubes, dim) = units(&inner, count * width);
     let client = inner.client.clone();
     rounded_slopes::launch(

@@ -4,7 +4,7 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, empty_like, or_stand_in, rows_of, units};
+use super::launch::{contiguous, empty_like, or_placeholder, rows_of, units};
 use crate::kernel::Activation;
 use crate::kernel::extension::Maybe;
 
@@ -133,7 +133,7 @@ pub fn forward(x: CubeTensor, bias: Maybe<CubeBackend>, activation: Activation) 
     let x = contiguous(x);
     let out = empty_like(&x);
     let [_, width] = rows_of(&x);
-    let (bias, biased) = or_stand_in(bias, &x);
+    let (bias, biased) = or_placeholder(bias, &x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
     values::launch(
@@ -160,7 +160,7 @@ pub fn backward(
     let (x, grad) = (contiguous(x), contiguous(grad));
     let out = empty_like(&x);
     let [_, width] = rows_of(&x);
-    let (bias, biased) = or_stand_in(bias, &x);
+    let (bias, biased) = or_placeholder(bias, &x);
     let (cubes, dim) = units(&x, x.meta.shape().num_elements());
     let client = x.client.clone();
     slopes::launch(

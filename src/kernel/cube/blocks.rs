@@ -9,13 +9,13 @@ use std::ops::Range;
 use crate::kernel::Visibility;
 
 /// Maximum number of scores of a block: 256 MiB.
-const SCORES: usize = 1 << 26;
+const MAX_SCORES: usize = 1 << 26;
 
 /// Minimum number of queries of a causal block: smaller blocks would skip more, but in more launches.
-const CAUSAL: usize = 512;
+const MIN_CAUSAL_QUERIES: usize = 512;
 
 /// Minimum number of queries of a block with a window.
-const WINDOW: usize = 128;
+const MIN_WINDOW_QUERIES: usize = 128;
 
 /// Block sizes are multiples of this, so that products have few distinct shapes.
 const STEP: usize = 64;
@@ -33,7 +33,7 @@ pub struct Block {
 pub fn blocks(visible: &Visibility, offset: usize, dims: [usize; 4]) -> Vec<Block> {
     let queries = dims[2];
     // A recording has the same blocks in every replay.
-    let visible = &visible.of_every_replay();
+    let visible = &visible.without_replayed_documents();
     let len = queries_of_block(visible, dims);
     let starts = (0..queries).step_by(len);
     starts
@@ -49,14 +49,16 @@ pub fn blocks(visible: &Visibility, offset: usize, dims: [usize; 4]) -> Vec<Bloc
 }
 
 fn queries_of_block(visible: &Visibility, [rows, heads, queries, keys]: [usize; 4]) -> usize {
-    let fits = SCORES / (rows * heads * keys).max(1);
+    let fits = MAX_SCORES / (rows * heads * keys).max(1);
     let wanted = match &visible.window {
         Some(window) => {
             let widest = window.dilation.iter().copied().max().unwrap_or(1);
             let reach = window.before.saturating_add(window.after);
-            reach.saturating_mul(widest).max(WINDOW)
+            reach.saturating_mul(widest).max(MIN_WINDOW_QUERIES)
         }
-        None if visible.causal || visible.pattern.is_some() => (queries / 4).max(CAUSAL),
+        None if visible.causal || visible.pattern.is_some() => {
+            (queries / 4).max(MIN_CAUSAL_QUERIES)
+        }
         None => queries,
     };
     let len = fits.min(wanted);
@@ -128,7 +130,7 @@ mod tests {
     /// Long inputs hold no more scores at once than short ones, and rows that are all padding still have keys.
     #[test]
     fn scores_are_bounded() {
-        for visible in [Visibility::ALL, Visibility::of_lengths(&[0, 0])] {
+        for visible in [Visibility::ALL, Visibility::from_lengths(&[0, 0])] {
             for block in of(&visible, [2, 8, 16384, 16384]) {
                 assert!(!block.keys.is_empty());
                 assert!(16 * block.queries.len() * block.keys.len() <= SCORES);

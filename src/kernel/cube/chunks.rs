@@ -7,7 +7,7 @@ use burn_cubecl::CubeDevice;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::noted;
+use super::step_inputs;
 use crate::kernel::recurrent::{Sequences, Step};
 
 /// Number of positions of a chunk.
@@ -17,7 +17,7 @@ pub const CHUNK: u32 = 16;
 pub const TILE: u32 = 32;
 
 /// Returns whether all positions, and `per` numbers for each chunk of a channel, fit 32-bit indices.
-pub fn are_counted([batch, seq, channels]: [usize; 3], per: usize) -> bool {
+pub fn fits_indices([batch, seq, channels]: [usize; 3], per: usize) -> bool {
     let chunks = batch.saturating_mul(seq.div_ceil(CHUNK as usize));
     let numbers = per.saturating_add(CHUNK as usize);
     chunks.saturating_mul(channels).saturating_mul(numbers) <= u32::MAX as usize
@@ -192,9 +192,9 @@ impl Codes {
                         Step::Hold => 2,
                     })
                 });
-                noted::numbers(rows.collect(), device)
+                step_inputs::numbers(rows.collect(), device)
             }
-            false => noted::numbers(vec![0], device),
+            false => step_inputs::numbers(vec![0], device),
         };
         Self { numbers, read }
     }

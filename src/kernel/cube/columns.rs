@@ -5,7 +5,7 @@ use burn::tensor::bf16;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::launch::{contiguous, empty, empty_operand, empty_rounded, in_rows, rows_of, units};
+use super::launch::{contiguous, empty, empty_operand, empty_rounded, rows_of, spaced_rows, units};
 use crate::kernel::rounds_operands;
 
 /// Number of rows of a piece.
@@ -128,7 +128,7 @@ pub fn summed_operand(x: CubeTensor) -> [CubeTensor; 2] {
 
 /// Returns a tensor in bfloat16 and its [`sum`], in one pass over it.
 fn rounded_with_sum(x: CubeTensor) -> [CubeTensor; 2] {
-    let (x, distance) = in_rows(x);
+    let (x, distance) = spaced_rows(x);
     let [rows, width] = rows_of(&x);
     let count = rows.div_ceil(ROWS).max(1);
     let (rounded, rounded_distance) = match x.rank() {

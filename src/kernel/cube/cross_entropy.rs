@@ -7,8 +7,10 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::embedding::integers;
-use super::launch::{contiguous, cube_sum, cubes, empty, empty_operand, in_rows, or_stand_in};
-use crate::kernel::NOT_SCORED;
+use super::launch::{
+    contiguous, cube_sum, cubes, empty, empty_operand, or_placeholder, spaced_rows,
+};
+use crate::kernel::IGNORE_INDEX;
 use crate::kernel::extension::Maybe;
 
 /// Compile-time parameters of the kernel.
@@ -214,7 +216,7 @@ impl Rows<'_> {
     /// Scores rows of logits, the first of which has index `first` among all rows. Returns the logits or their
     /// gradients.
     pub fn score(&self, scores: CubeTensor, first: usize) -> CubeTensor {
-        let (scores, distance) = in_rows(scores);
+        let (scores, distance) = spaced_rows(scores);
         if self.slopes != Slopes::Rounded {
             self.launch::<f32>(&scores, distance, (self.losses, 0), first);
             return scores;
@@ -233,7 +235,7 @@ impl Rows<'_> {
         first: usize,
     ) {
         let [rows, width] = super::launch::rows_of(scores);
-        let (bias, has_bias) = or_stand_in(self.bias.clone(), self.losses);
+        let (bias, has_bias) = or_placeholder(self.bias.clone(), self.losses);
         let (count, dim, units) = cubes(scores, rows, width);
         let form = Form {
             bias: has_bias,

@@ -41,7 +41,7 @@ fn decided(
 }
 
 /// Returns `[taken, factor]` of a step, as defined by [`crate::kernel::decide`].
-pub fn of(
+pub fn decide(
     loss: CubeTensor,
     squares: CubeTensor,
     limit: Option<f64>,

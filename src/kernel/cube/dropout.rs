@@ -65,7 +65,7 @@ pub fn forward(x: CubeTensor, key: DropKey, rows: bool) -> CubeTensor {
 }
 
 /// Returns `x` plus `y` multiplied by the dropout factors of its elements.
-pub fn onto(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
+pub fn add_dropped(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
     launch(y, Some(contiguous(x)), &key, Purpose::Dropout)
 }
 

@@ -8,7 +8,9 @@ use cubecl::prelude::*;
 use super::activation::bounded_tanh;
 use super::columns::{self, ROWS};
 use super::launch::{contiguous, empty, empty_like, rows_of, units};
-use crate::kernel::dynamic_tanh::extension::{DynamicTanhBackwardOps, DynamicTanhOps, Squashed};
+use crate::kernel::dynamic_tanh::extension::{
+    DynamicTanhBackwardOps, DynamicTanhOps, DynamicTanhSaved,
+};
 
 #[cube(launch)]
 fn squashed(x: &[f32], alpha: &[f32], gamma: &[f32], beta: &[f32], out: &mut [f32], width: u32) {
@@ -91,8 +93,8 @@ impl DynamicTanhOps for CubeBackend {
 }
 
 impl DynamicTanhBackwardOps for CubeBackend {
-    fn dynamic_tanh_backward(saved: Squashed<Self>, grad: CubeTensor) -> [CubeTensor; 4] {
-        let Squashed { x, alpha, gamma } = saved;
+    fn dynamic_tanh_backward(saved: DynamicTanhSaved<Self>, grad: CubeTensor) -> [CubeTensor; 4] {
+        let DynamicTanhSaved { x, alpha, gamma } = saved;
         let [x, alpha, gamma, grad] = [x, alpha, gamma, grad].map(contiguous);
         let [rows, width] = rows_of(&x);
         let count = rows.div_ceil(ROWS).max(1);

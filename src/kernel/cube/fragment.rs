@@ -7,7 +7,7 @@ use cubecl::cmma::{MatrixIdent, MmaDefinition};
 use cubecl::ir::{DeviceProperties, ElemType, FloatKind};
 use cubecl::prelude::*;
 
-use super::laid::Strides;
+use super::strided::Strides;
 
 /// Number of units of a plane.
 pub const PLANE: u32 = 32;

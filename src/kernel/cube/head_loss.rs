@@ -15,16 +15,16 @@ use crate::kernel::extension::{HeadLossSaved, Maybe};
 use crate::kernel::rounds_operands;
 
 /// Number of logits held if a device does not report its memory, and lower bound if it does: 256 MiB.
-const SCORES: usize = 1 << 26;
+const MIN_LOGITS: usize = 1 << 26;
 
 /// Upper bound of the number of logits held: 2 GiB.
-const MOST_SCORES: usize = 1 << 29;
+const MAX_LOGITS: usize = 1 << 29;
 
 /// The logits may take this fraction (1/64) of a device's memory.
-const SHARE: u64 = 64;
+const MEMORY_FRACTION: u64 = 64;
 
 /// Chunks are multiples of this many rows, to suit the products.
-const ROWS: usize = 128;
+const ROW_MULTIPLE: usize = 128;
 
 /// The inputs of a head's loss.
 pub struct Problem {
@@ -45,9 +45,9 @@ impl Problem {
     fn chunk(&self) -> usize {
         let vocab = self.weight.shape()[0].max(1);
         let memory = self.hidden.client.properties().memory.max_memory();
-        let scores = memory.map_or(SCORES, |bytes| (bytes / SHARE / 4) as usize);
-        let scores = scores.clamp(SCORES, MOST_SCORES);
-        (scores / vocab / ROWS * ROWS).max(ROWS)
+        let scores = memory.map_or(MIN_LOGITS, |bytes| (bytes / MEMORY_FRACTION / 4) as usize);
+        let scores = scores.clamp(MIN_LOGITS, MAX_LOGITS);
+        (scores / vocab / ROW_MULTIPLE * ROW_MULTIPLE).max(ROW_MULTIPLE)
     }
 
     /// Returns what the logits become. Gradients are rounded as they are computed, unless a bias has to sum them

@@ -35,9 +35,9 @@ pub fn empty_rounded(x: &CubeTensor) -> CubeTensor {
 
 /// Allocates an uninitialised bfloat16 matrix, an operand of products. Also returns the distance between its rows,
 /// which CUDA pads to the alignment of wide reads.
-pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> InRows {
+pub fn empty_operand(beside: &CubeTensor, sizes: [usize; 2]) -> SpacedRows {
     let (client, device) = (beside.client.clone(), beside.device.clone());
-    in_rows(empty_device_dtype(
+    spaced_rows(empty_device_dtype(
         client,
         device,
         Shape::from(sizes),
@@ -136,10 +136,10 @@ pub fn rows_of(x: &CubeTensor) -> [usize; 2] {
 }
 
 /// A tensor whose rows are evenly spaced, and the distance between them.
-pub type InRows = (CubeTensor, usize);
+pub type SpacedRows = (CubeTensor, usize);
 
 /// Returns a tensor in evenly spaced rows; products return padded ones.
-pub fn in_rows(x: CubeTensor) -> InRows {
+pub fn spaced_rows(x: CubeTensor) -> SpacedRows {
     let rank = x.rank();
     let (shape, strides) = (x.shape(), x.meta.strides().to_vec());
     let even = rank >= 2
@@ -155,7 +155,7 @@ pub fn in_rows(x: CubeTensor) -> InRows {
 }
 
 /// Returns an optional vector, or `stand_in`, which the kernel then does not read, and whether the vector exists.
-pub fn or_stand_in(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor, bool) {
+pub fn or_placeholder(x: Maybe<CubeBackend>, stand_in: &CubeTensor) -> (CubeTensor, bool) {
     match x {
         Maybe::Some(x) => (contiguous(x), true),
         Maybe::None => (stand_in.clone(), false),

@@ -28,13 +28,10 @@ pub mod dynamic_tanh;
 pub mod embedding;
 pub mod fragment;
 pub mod head_loss;
-pub mod laid;
 pub mod launch;
 pub mod linear;
 pub mod multiply;
 pub mod norm;
-pub mod noted;
-pub mod numbers;
 pub mod optim;
 pub mod parts;
 pub mod philox;
@@ -44,13 +41,16 @@ pub mod rotary;
 pub mod row_products;
 pub mod scores;
 pub mod selective_scan;
+pub mod shared_launch;
 pub mod softmax;
 pub mod square;
 pub mod squares;
 pub mod ssd;
+pub mod step_inputs;
+pub mod strided;
 pub mod structure;
-pub mod together;
 pub mod updates;
+pub mod visibility_data;
 pub mod wkv;
 
 use burn::backend::ops::FloatTensorOps;
@@ -61,7 +61,7 @@ use super::extension::{
     ActivatedSaved, AttentionGradients, AttentionSaved, AttentionSettings, BackwardOps,
     HeadLossSaved, KernelOps, Maybe, NormSettings,
 };
-use super::relative::extension::Wanted;
+use super::relative::extension::WantedGradients;
 use super::{Activation, ConvolutionSettings, DropKey};
 use head_loss::Problem;
 
@@ -92,7 +92,7 @@ impl KernelOps for CubeBackend {
     }
 
     fn dropped_onto(x: CubeTensor, y: CubeTensor, key: DropKey) -> CubeTensor {
-        dropout::onto(x, y, key)
+        dropout::add_dropped(x, y, key)
     }
 
     fn norm(
@@ -279,7 +279,7 @@ impl BackwardOps for CubeBackend {
         settings: AttentionSettings,
         bias: bool,
     ) -> AttentionGradients<Self> {
-        let wanted = Wanted {
+        let wanted = WantedGradients {
             bias,
             tensors: [false; 5],
         };

@@ -6,7 +6,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::columns;
-use super::launch::{contiguous, cube_sum, cubes, empty, empty_like, or_stand_in, rows_of};
+use super::launch::{contiguous, cube_sum, cubes, empty, empty_like, or_placeholder, rows_of};
 use crate::kernel::extension::{Maybe, NormSettings};
 
 /// Compile-time parameters of the norm kernels.
@@ -195,7 +195,8 @@ pub fn forward(
     let x = contiguous(x);
     let [rows, width] = rows_of(&x);
     let out = empty_like(&x);
-    let ((gamma, has_gamma), (beta, has_beta)) = (or_stand_in(gamma, &x), or_stand_in(beta, &x));
+    let ((gamma, has_gamma), (beta, has_beta)) =
+        (or_placeholder(gamma, &x), or_placeholder(beta, &x));
     let (count, dim, units) = cubes(&x, rows, width);
     let form = Form {
         centred: settings.centred,
@@ -230,7 +231,8 @@ pub fn forward_of_sum(
     let (x, y) = (contiguous(x), contiguous(y));
     let [rows, width] = rows_of(&x);
     let (sum, out) = (empty_like(&x), empty_like(&x));
-    let ((gamma, has_gamma), (beta, has_beta)) = (or_stand_in(gamma, &x), or_stand_in(beta, &x));
+    let ((gamma, has_gamma), (beta, has_beta)) =
+        (or_placeholder(gamma, &x), or_placeholder(beta, &x));
     let (count, dim, units) = cubes(&x, rows, width);
     let form = Form {
         centred: settings.centred,
@@ -267,7 +269,7 @@ pub fn backward(
     let (x, grad) = (contiguous(x), contiguous(grad));
     let [rows, width] = rows_of(&x);
     let (d_x, statistics) = (empty_like(&x), empty(&x, [rows, 2]));
-    let (gamma, has_gamma) = or_stand_in(gamma, &x);
+    let (gamma, has_gamma) = or_placeholder(gamma, &x);
     let (count, dim, units) = cubes(&x, rows, width);
     let form = Form {
         centred: settings.centred,

@@ -5,7 +5,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::launch::{contiguous, owned, units};
-use super::together::{Joint, Waiting, largest};
+use super::shared_launch::{LaunchQueue, SharedLaunch, largest};
 use super::updates::updated;
 
 /// A moving average.
@@ -73,7 +73,7 @@ impl Mean {
     }
 }
 
-impl Joint for Mean {
+impl SharedLaunch for Mean {
     fn buffers(&self) -> usize {
         2
     }
@@ -82,7 +82,7 @@ impl Joint for Mean {
         &self.mean
     }
 
-    fn among<'a>(&self, waiting: &'a mut Waiting) -> &'a mut Vec<Self> {
+    fn queue<'a>(&self, waiting: &'a mut LaunchQueue) -> &'a mut Vec<Self> {
         &mut waiting.means
     }
 

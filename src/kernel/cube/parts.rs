@@ -20,7 +20,7 @@ pub fn part(x: &CubeTensor, range: Range<usize>) -> CubeTensor {
 }
 
 /// Concatenates parts.
-pub fn joined(mut parts: Vec<CubeTensor>) -> CubeTensor {
+pub fn concat(mut parts: Vec<CubeTensor>) -> CubeTensor {
     match parts.len() {
         1 => parts.remove(0),
         _ => CubeBackend::float_cat(parts, 2),

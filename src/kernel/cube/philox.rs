@@ -4,7 +4,7 @@
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::noted;
+use super::step_inputs;
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 
@@ -42,9 +42,9 @@ pub struct Drop {
 
 /// Returns the kernel arguments of a dropout, and the table with its key if the step is replayed.
 pub fn drop_args(key: &DropKey, purpose: Purpose) -> (DropLaunch, Option<CubeTensor>) {
-    let words = noted::key_words(key.seed, purpose, key.step);
+    let words = step_inputs::key_words(key.seed, purpose, key.step);
     let (row, site) = (key.first_row, key.site.rotate_left(32));
-    let (table, key_at) = noted::key_at(key.seed, purpose, key.step).unzip();
+    let (table, key_at) = step_inputs::key_at(key.seed, purpose, key.step).unzip();
     let args = DropLaunch::new(
         words[0],
         words[1],
@@ -53,7 +53,7 @@ pub fn drop_args(key: &DropKey, purpose: Purpose) -> (DropLaunch, Option<CubeTen
         site as u32,
         (site >> 32) as u32,
         key.threshold(),
-        key.kept(),
+        key.keep_scale(),
         key_at.unwrap_or(0),
     );
     (args, table)

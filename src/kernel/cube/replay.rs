@@ -7,17 +7,17 @@ use cubecl::client::{Client, Graph};
 use cubecl::prelude::*;
 
 use super::launch::{contiguous, units};
-use super::noted::{Noted, cube_device};
+use super::step_inputs::{StepInputs, cube_device};
 use crate::error::{Error, Result};
-use crate::kernel::replay::Tick;
+use crate::kernel::replay::StepValues;
 use crate::kernel::untracked;
 
 /// How far a step has come.
 enum Stage {
     /// The values that differ from step to step are not known yet.
-    Noting,
+    FirstPass,
     /// The values that differ have fixed buffers.
-    Rehearsing,
+    FixedBuffers,
     /// The device is prepared to record the next pass.
     Recording,
     /// A recording exists.
@@ -28,7 +28,7 @@ enum Stage {
 pub struct Replay {
     device: CubeDevice,
     client: Client,
-    noted: Noted,
+    noted: StepInputs,
     stage: Stage,
 }
 
@@ -45,18 +45,18 @@ impl Replay {
         Some(Self {
             client: device.client(),
             device,
-            noted: Noted::default(),
-            stage: Stage::Noting,
+            noted: StepInputs::default(),
+            stage: Stage::FirstPass,
         })
     }
 
     /// Returns whether the next pass is the first.
-    pub fn notes(&self) -> bool {
+    pub fn is_first_pass(&self) -> bool {
         matches!(self.stage, Stage::Noting)
     }
 
     /// Returns whether a recording exists.
-    pub fn is_ready(&self) -> bool {
+    pub fn is_recorded(&self) -> bool {
         matches!(self.stage, Stage::Ready(_))
     }
 
@@ -66,16 +66,16 @@ impl Replay {
     /// If the step cannot be replayed.
     pub fn step<T>(
         &mut self,
-        tick: Tick,
+        tick: StepValues,
         inputs: Vec<TensorData>,
         work: impl FnOnce() -> T,
     ) -> Result<Option<T>> {
         match &self.stage {
-            Stage::Noting => self.note(tick, &inputs, work).map(Some),
-            Stage::Rehearsing => self.rehearse(tick, inputs, work).map(Some),
+            Stage::FirstPass => self.note(tick, &inputs, work).map(Some),
+            Stage::FixedBuffers => self.rehearse(tick, inputs, work).map(Some),
             Stage::Recording => self.record(tick, inputs, work).map(Some),
             Stage::Ready(_) => {
-                self.noted.write(tick, inputs).map_err(refused)?;
+                self.noted.write(tick, inputs).map_err(cannot_replay)?;
                 self.replay()?;
                 self.noted.count();
                 Ok(None)
@@ -85,42 +85,48 @@ impl Replay {
 
     fn note<T>(
         &mut self,
-        tick: Tick,
+        tick: StepValues,
         inputs: &[TensorData],
         work: impl FnOnce() -> T,
     ) -> Result<T> {
-        self.noted = Noted::first_pass(tick);
-        let done = self.noted.over(work).map_err(refused)?;
-        self.noted.settle(inputs, &self.device).map_err(refused)?;
-        self.stage = Stage::Rehearsing;
+        self.noted = StepInputs::first_pass(tick);
+        let done = self.noted.run(work).map_err(cannot_replay)?;
+        self.noted
+            .allocate_buffers(inputs, &self.device)
+            .map_err(cannot_replay)?;
+        self.stage = Stage::FixedBuffers;
         Ok(done)
     }
 
     fn rehearse<T>(
         &mut self,
-        tick: Tick,
+        tick: StepValues,
         inputs: Vec<TensorData>,
         work: impl FnOnce() -> T,
     ) -> Result<T> {
-        self.client.graph_prepare().map_err(refused)?;
+        self.client.graph_prepare().map_err(cannot_replay)?;
         self.stage = Stage::Recording;
-        self.noted.expect(tick, inputs).map_err(refused)?;
-        self.noted.over(work).map_err(refused)
+        self.noted
+            .write_for_pass(tick, inputs)
+            .map_err(cannot_replay)?;
+        self.noted.run(work).map_err(cannot_replay)
     }
 
     fn record<T>(
         &mut self,
-        tick: Tick,
+        tick: StepValues,
         inputs: Vec<TensorData>,
         work: impl FnOnce() -> T,
     ) -> Result<T> {
-        self.noted.expect(tick, inputs).map_err(refused)?;
-        self.client.start_capture().map_err(refused)?;
-        let done = self.noted.over(work);
+        self.noted
+            .write_for_pass(tick, inputs)
+            .map_err(cannot_replay)?;
+        self.client.start_capture().map_err(cannot_replay)?;
+        let done = self.noted.run(work);
         let graph = self.client.stop_capture();
-        self.stage = Stage::Noting;
-        let done = done.map_err(refused)?;
-        self.stage = Stage::Ready(graph.map_err(refused)?);
+        self.stage = Stage::FirstPass;
+        let done = done.map_err(cannot_replay)?;
+        self.stage = Stage::Ready(graph.map_err(cannot_replay)?);
         self.replay()?;
         Ok(done)
     }
@@ -131,7 +137,7 @@ impl Replay {
         };
         // SAFETY: the recording keeps every memory page that it touches. It is replayed by the thread that made it,
         // whose stream orders it after the writes of inputs and before the reads of results.
-        unsafe { graph.replay() }.map_err(refused)
+        unsafe { graph.replay() }.map_err(cannot_replay)
     }
 }
 
@@ -144,7 +150,7 @@ impl Drop for Replay {
     }
 }
 
-fn refused(reason: impl std::fmt::Display) -> Error {
+fn cannot_replay(reason: impl std::fmt::Display) -> Error {
     Error::run(format!(
         "the step cannot be replayed: {reason}; leave `replay` out of [train]"
     ))
@@ -175,7 +181,7 @@ pub fn overwrite(target: &Tensor<1>, value: Tensor<1>) {
 }
 
 /// Returns the id of the buffer a tensor is in.
-pub fn place<const D: usize>(x: &Tensor<D>) -> Option<u64> {
+pub fn buffer_id<const D: usize>(x: &Tensor<D>) -> Option<u64> {
     let x = untracked(x.clone())
         .try_into_primitive::<CubeBackend>()
         .ok()?;

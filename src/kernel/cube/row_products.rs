@@ -5,8 +5,8 @@ use burn::backend::TensorMetadata;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::laid::{Strides, laid, start_of};
 use super::launch::{cube_sum, cubes, empty};
+use super::strided::{Strides, start_of, with_strides};
 
 #[cube(launch)]
 fn row_products(
@@ -48,7 +48,7 @@ fn row_products(
 pub fn products_of(out: &CubeTensor, grad: &CubeTensor) -> CubeTensor {
     let [rows, heads, queries, width] = out.shape().dims();
     let products = empty(out, [rows, heads, queries]);
-    let [(out, of_out), (grad, of_grad)] = [out, grad].map(laid);
+    let [(out, of_out), (grad, of_grad)] = [out, grad].map(with_strides);
     let (count, dim, units) = cubes(&out, rows * heads * queries, width);
     let client = out.client.clone();
     row_products::launch(

@@ -9,10 +9,10 @@ use cubecl::prelude::*;
 
 use super::blocks::Block;
 use super::launch::{cube_max, cube_sum, cubes};
-use super::numbers::Structure;
 use super::philox::{Drop, DropLaunch, block_of, counter_of, drop_args, factor_of, keyed, no_drop};
 use super::scores::{Added, Factors, FactorsLaunch, Form, key_of, line_of, score_of};
 use super::structure::{Place, Sizes, line_number, place_of, sees};
+use super::visibility_data::Structure;
 use crate::kernel::DropKey;
 use crate::rng::Purpose;
 

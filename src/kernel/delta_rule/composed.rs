@@ -6,7 +6,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use super::{DeltaRule, EPS, Sizes};
 use crate::kernel::recurrent::Sequences;
 use crate::kernel::replay;
-use crate::kernel::ssd::composed::{Marks, along, between, live};
+use crate::kernel::ssd::composed::{SequenceStarts, length_mask, scan_chunks, segment_sums};
 
 /// Same as the public function, but always returns the state.
 pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
@@ -16,7 +16,7 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
     let live = sequences
         .lengths
         .is_some()
-        .then(|| live(sequences, [batch, seq], &device).cast(dtype));
+        .then(|| length_mask(sequences, [batch, seq], &device).cast(dtype));
     // Past a row's length nothing is written and nothing decays.
     let held = |x: Tensor<3>| match &live {
         Some(live) => x * live.clone(),
@@ -26,19 +26,19 @@ pub fn delta_rule(rule: DeltaRule, sequences: &Sequences) -> (Tensor<3>, Tensor<
     let decay = rule.decay.clone();
     let decay = held(decay.unwrap_or_else(|| rule.beta.zeros_like()));
     let advance = |[first, len]: [usize; 2], state| {
-        let marks = Marks::of(sequences, [batch, seq], [first, len]);
+        let marks = SequenceStarts::of(sequences, [batch, seq], [first, len]);
         let by_heads = |x: &Tensor<3>| x.clone().narrow(1, first, len).swap_dims(1, 2);
         let chunk = Chunk {
             sizes,
             mixed: rule.mixed.clone().narrow(1, first, len),
             beta: by_heads(&beta),
             decay: by_heads(&decay),
-            pairs: marks.pairs(&device).cast(dtype),
-            old: marks.old(&device).cast(dtype),
+            pairs: marks.pair_mask(&device).cast(dtype),
+            old: marks.carried_mask(&device).cast(dtype),
         };
         chunk.advance(state)
     };
-    let (y, state) = along(sizes, &rule.mixed, rule.state.clone(), advance);
+    let (y, state) = scan_chunks(sizes, &rule.mixed, rule.state.clone(), advance);
     (held(y), state)
 }
 
@@ -110,7 +110,7 @@ impl Chunk {
         let k = self.directions(1, 1.0);
         let values = self.mixed.clone().narrow(2, 2 * groups * n, channels);
         let values = values.reshape([batch, len, heads, d_head]).swap_dims(1, 2);
-        let decays = between(self.decay.clone()).exp() * self.pairs.clone();
+        let decays = segment_sums(self.decay.clone()).exp() * self.pairs.clone();
         let since = self.decay.clone().cumsum(2).exp() * self.old.clone();
         // For each position, the fraction that remains at the chunk's end.
         let left = decays.clone().narrow(2, len - 1, 1).swap_dims(2, 3);

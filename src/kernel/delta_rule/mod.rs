@@ -31,7 +31,7 @@ use super::ssd::Sizes;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::{cube, has_kernels};
 #[cfg(feature = "kernels")]
-use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+use super::{extension::maybe, has_flex_kernels, recurrent::split_states};
 #[cfg(feature = "kernels")]
 use extension::DeltaRuleOps;
 
@@ -64,14 +64,14 @@ impl DeltaRule {
     /// Returns the sizes: a group is the heads of one key head, and a state has K rows.
     fn sizes(&self) -> Sizes {
         let [_, _, heads] = self.beta.dims();
-        Sizes::of(self.mixed.dims(), heads, [self.n_key_heads, self.d_key])
+        Sizes::from_input(self.mixed.dims(), heads, [self.n_key_heads, self.d_key])
     }
 
     /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        if has_kernels(&self.mixed) && cube::delta_rule::takes(&self.sizes()) {
+        if has_kernels(&self.mixed) && cube::delta_rule::supports(&self.sizes()) {
             return true;
         }
         has_flex_kernels(&self.mixed)
@@ -126,7 +126,7 @@ pub fn delta_rule(
             maybe(rule.state.map(Tensor::detach)),
             settings,
         );
-        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+        return split_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
     }
     let (y, state) = composed::delta_rule(rule, sequences);
     (y, last.then(|| state.detach()))

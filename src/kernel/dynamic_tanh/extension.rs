@@ -4,7 +4,7 @@ use burn::backend::{Backend, backend_extension, tensor::FloatTensor};
 
 /// Values of the forward pass that the backward pass needs.
 #[derive(Clone, Debug)]
-pub struct Squashed<B: Backend> {
+pub struct DynamicTanhSaved<B: Backend> {
     /// The input.
     pub x: FloatTensor<B>,
     /// The factor of x.
@@ -17,7 +17,7 @@ pub struct Squashed<B: Backend> {
 pub trait DynamicTanhBackwardOps: Backend {
     /// Returns the gradients of x, alpha, gamma and beta.
     fn dynamic_tanh_backward(
-        saved: Squashed<Self>,
+        saved: DynamicTanhSaved<Self>,
         grad: FloatTensor<Self>,
     ) -> [FloatTensor<Self>; 4];
 }

@@ -3,12 +3,12 @@
 use burn::backend::autodiff::checkpoint::strategy::CheckpointStrategy;
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
-use super::extension::{DynamicTanhBackwardOps, DynamicTanhOps, Squashed};
+use super::extension::{DynamicTanhBackwardOps, DynamicTanhOps, DynamicTanhSaved};
 use crate::kernel::derivative::Derivative;
 use crate::kernel::tracked::track;
 
 #[derive(Clone, Debug)]
-struct OfSquashed<B: Backend>(Squashed<B>);
+struct OfSquashed<B: Backend>(DynamicTanhSaved<B>);
 
 impl<B: DynamicTanhBackwardOps> Derivative<B, 4> for OfSquashed<B> {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; 4]) -> [Option<FloatTensor<B>>; 4] {
@@ -29,7 +29,7 @@ impl<B: DynamicTanhOps + DynamicTanhBackwardOps, S: CheckpointStrategy> DynamicT
         let nodes = all.each_ref().map(|x| x.node());
         let [x, alpha, gamma, beta] = all.map(|x| x.into_primitive());
         track::<B, S, _, 4>(nodes, |on| {
-            let saved = on.then(|| Squashed {
+            let saved = on.then(|| DynamicTanhSaved {
                 x: x.clone(),
                 alpha: alpha.clone(),
                 gamma: gamma.clone(),

@@ -5,7 +5,7 @@ use std::mem::MaybeUninit;
 use burn_flex::FlexTensor;
 use pulp::Simd;
 
-use super::buffer::{PIECE, contiguous, in_pieces, made_new, slice, slice_mut, tensor};
+use super::buffer::{PIECE_LEN, build_uninit, contiguous, in_pieces, slice, slice_mut, tensor};
 use super::math::{erf, exp, sigmoid, tanh};
 use super::simd::{Elementwise, Vector, map_in_place, map_new};
 use crate::kernel::Activation;
@@ -35,10 +35,10 @@ struct Sigmoid;
 impl Function for Relu {
     #[inline(always)]
     fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
-        let zero = x.same(0.0);
+        let zero = x.splat_like(0.0);
         (
             zero.select_less(x, x, zero).unless_nan(x),
-            zero.select_less(x, x.same(1.0), zero),
+            zero.select_less(x, x.splat_like(1.0), zero),
         )
     }
 }
@@ -72,7 +72,7 @@ impl Function for GeluTanh {
         let t = tanh(square.affine(SCALE * CUBE, SCALE) * x);
         let below = t.affine(0.5, 0.5);
         let slope = square.affine(3.0 * SCALE * CUBE, SCALE);
-        let rest = (x.same(1.0) - t * t) * slope * x * 0.5;
+        let rest = (x.splat_like(1.0) - t * t) * slope * x * 0.5;
         (x * below, below + rest)
     }
 }
@@ -81,7 +81,7 @@ impl Function for Silu {
     #[inline(always)]
     fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
         let s = sigmoid(x);
-        let one = x.same(1.0);
+        let one = x.splat_like(1.0);
         (x * s, s * x.mul_add(one - s, one))
     }
 }
@@ -91,7 +91,7 @@ impl Function for QuickGelu {
     fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
         let steep = x * QUICK_GELU;
         let s = sigmoid(steep);
-        let one = x.same(1.0);
+        let one = x.splat_like(1.0);
         (x * s, s * steep.mul_add(one - s, one))
     }
 }
@@ -100,7 +100,7 @@ impl Function for Sigmoid {
     #[inline(always)]
     fn both<S: Simd>(self, x: Vector<S>) -> (Vector<S>, Vector<S>) {
         let s = sigmoid(x);
-        (s, s * (x.same(1.0) - s))
+        (s, s * (x.splat_like(1.0) - s))
     }
 }
 
@@ -215,7 +215,7 @@ pub fn elementwise<const N: usize, const M: usize, F: Elementwise<N>>(
     let mut x = contiguous(x);
     let others = others.map(contiguous);
     if let Some(io) = slice_mut(&mut x) {
-        in_pieces(io, PIECE, |first, piece| {
+        in_pieces(io, PIECE_LEN, |first, piece| {
             let range = first..first + piece.len();
             let others = std::array::from_fn::<_, M, _>(|i| &slice(&others[i])[range.clone()]);
             map_in_place(f, piece, others);
@@ -231,6 +231,6 @@ pub fn elementwise<const N: usize, const M: usize, F: Elementwise<N>>(
         map_new(f, inputs, piece);
     };
     // SAFETY: `map_new` writes all of a piece.
-    let out = unsafe { made_new(slice(&x).len(), PIECE, work) };
+    let out = unsafe { build_uninit(slice(&x).len(), PIECE_LEN, work) };
     tensor(out, x.layout().shape().clone())
 }

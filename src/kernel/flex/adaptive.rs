@@ -3,8 +3,8 @@
 use burn_flex::FlexTensor;
 use pulp::Simd;
 
-use super::buffer::{PIECE, contiguous, slice, slice_mut};
-use super::optim::{Mean, MeanSquare, own};
+use super::buffer::{PIECE_LEN, contiguous, slice, slice_mut};
+use super::optim::{Mean, MeanSquare, into_owned};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
 use crate::kernel::{AdaptiveArgs, AdoptArgs};
@@ -14,7 +14,7 @@ const BLOCK: usize = 2048;
 
 /// The parameter's step along a mean and another tensor, divided by a root.
 #[derive(Clone, Copy)]
-struct Along {
+struct AdaptiveUpdate {
     keep: f32,
     first: f32,
     other: f32,
@@ -23,29 +23,29 @@ struct Along {
     lr: f32,
 }
 
-impl Elementwise<4> for Along {
+impl Elementwise<4> for AdaptiveUpdate {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [param, m, v, x]: [Vector<S>; 4]) -> Vector<S> {
         let scale = v.sqrt().affine(self.root, self.eps);
-        let along = m.mul_add(m.same(self.first), x * self.other);
+        let along = m.mul_add(m.splat_like(self.first), x * self.other);
         param * self.keep - along / scale * self.lr
     }
 }
 
 /// The update of a mean of gradients, each divided by the root of the earlier mean of squares; NaN propagates.
 #[derive(Clone, Copy)]
-struct Normed {
+struct AdoptMean {
     mean: Mean,
     eps: f32,
     limit: f32,
 }
 
-impl Elementwise<3> for Normed {
+impl Elementwise<3> for AdoptMean {
     #[inline(always)]
     fn apply<S: Simd>(self, simd: S, [m, grad, v]: [Vector<S>; 3]) -> Vector<S> {
         let root = v.sqrt();
-        let normed = grad / root.max(root.same(self.eps)).unless_nan(root);
-        let limit = normed.same(self.limit);
+        let normed = grad / root.max(root.splat_like(self.eps)).unless_nan(root);
+        let limit = normed.splat_like(self.limit);
         let clipped = normed.max(-limit).min(limit).unless_nan(normed);
         self.mean.apply(simd, [m, clipped])
     }
@@ -53,12 +53,12 @@ impl Elementwise<3> for Normed {
 
 /// The parameter's step along a mean.
 #[derive(Clone, Copy)]
-struct Down {
+struct MeanUpdate {
     keep: f32,
     lr: f32,
 }
 
-impl Elementwise<2> for Down {
+impl Elementwise<2> for MeanUpdate {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [param, m]: [Vector<S>; 2]) -> Vector<S> {
         param * self.keep - m * self.lr
@@ -72,7 +72,7 @@ pub fn adaptive_step(
     args: AdaptiveArgs,
 ) -> [FlexTensor; 3] {
     let (mean, square) = (Mean::of(args.betas[0]), MeanSquare::of(args.betas[1]));
-    let along = Along {
+    let along = AdaptiveUpdate {
         keep: args.keep as f32,
         first: args.first as f32,
         other: args.other as f32,
@@ -88,14 +88,14 @@ pub fn adaptive_step(
 }
 
 /// Takes the step of [`NormedArgs`] on parameter and moments.
-pub fn normed_step(moved: [FlexTensor; 3], grad: FlexTensor, args: AdoptArgs) -> [FlexTensor; 3] {
-    let normed = Normed {
+pub fn adopt_step(moved: [FlexTensor; 3], grad: FlexTensor, args: AdoptArgs) -> [FlexTensor; 3] {
+    let normed = AdoptMean {
         mean: Mean::of(args.betas[0]),
         eps: args.eps as f32,
         limit: args.limit as f32,
     };
     let square = MeanSquare::of(args.betas[1]);
-    let down = Down {
+    let down = MeanUpdate {
         keep: args.keep as f32,
         lr: args.lr as f32,
     };
@@ -124,7 +124,7 @@ fn in_blocks<const N: usize, const M: usize>(
 ) -> [FlexTensor; N] {
     let given = given.map(contiguous);
     let read = given.each_ref().map(slice);
-    let mut moved = moved.map(own);
+    let mut moved = moved.map(into_owned);
     let exclusive = "a tensor that was just copied if anything else held it";
     let written = moved
         .each_mut()
@@ -144,10 +144,10 @@ fn in_blocks<const N: usize, const M: usize>(
 /// Cuts slices of one length into pieces; each comes with the index of its first element.
 fn pieces<const N: usize>(mut rest: [&mut [f32]; N]) -> Vec<(usize, [&mut [f32]; N])> {
     let len = rest.first().map_or(0, |part| part.len());
-    let firsts = (0..len).step_by(PIECE);
+    let firsts = (0..len).step_by(PIECE_LEN);
     let pieces = firsts.map(|first| {
         let piece = rest.each_mut().map(|part| {
-            let (piece, others) = std::mem::take(part).split_at_mut(PIECE.min(len - first));
+            let (piece, others) = std::mem::take(part).split_at_mut(PIECE_LEN.min(len - first));
             *part = others;
             piece
         });

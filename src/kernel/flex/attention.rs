@@ -11,13 +11,13 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention_bias::Bias;
-use super::attention_copies::Copies;
 use super::attention_heads::Heads;
-use super::attention_one;
+use super::attention_packed::PackedHead;
 use super::attention_rows::{SoftmaxRow, soft_cap};
-use super::buffer::{Unwritten, room, tensor};
+use super::attention_single_query;
+use super::buffer::{UninitBuffer, scratch_buffer, tensor};
 use super::dropout::Factors;
-use super::product::{Matrix, Packed, Put, product};
+use super::product::{Matrix, Packed, WriteMode, product};
 use super::relative::{Relative, Tile};
 use super::simd::run;
 use super::threads;
@@ -35,7 +35,7 @@ pub const CHUNK: usize = 320;
 const PANEL: usize = 64;
 
 /// Number of multiply-adds of the scores up to which a single thread does all the work.
-pub const FEW: usize = 48 * 48 * 48;
+pub const SINGLE_THREAD_WORK: usize = 48 * 48 * 48;
 
 /// The inputs of both passes.
 pub struct Problem {
@@ -92,7 +92,7 @@ impl Problem {
 
     /// Returns ranges that contain all keys seen by a tile of queries of a row and head; they begin where a panel
     /// does.
-    pub fn seen(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Vec<Range<usize>> {
+    pub fn visible_ranges(&self, place: [usize; 2], [first, len]: [usize; 2]) -> Vec<Range<usize>> {
         let AttentionSettings {
             visible, offset, ..
         } = &self.settings;
@@ -114,7 +114,7 @@ impl Problem {
         place: [usize; 2],
         queries: [usize; 2],
     ) -> impl Iterator<Item = [usize; 2]> + use<> {
-        let seen = self.seen(place, queries).into_iter();
+        let seen = self.visible_ranges(place, queries).into_iter();
         seen.flat_map(|range| {
             let starts = range.clone().step_by(CHUNK);
             starts.map(move |from| [from, CHUNK.min(range.end - from)])
@@ -142,7 +142,7 @@ impl Problem {
             Some(tile) => tile.content(),
             None => self.q.rows(batch, head, first, len),
         };
-        let into = Put::TILE.times(self.settings.scale as f32);
+        let into = WriteMode::TILE.times(self.settings.scale as f32);
         match keys {
             Some(keys) => keys.product(scores, q, from..from + n, into),
             None => product(scores, q, self.keys(place).transposed(), into),
@@ -152,12 +152,12 @@ impl Problem {
         }
         for (i, row) in scores.chunks_exact_mut(n).enumerate() {
             let slope = slope.as_deref_mut().map(|s| &mut s[i * n..(i + 1) * n]);
-            self.bounded([batch, head, first + i], from, row, slope);
+            self.finish_scores([batch, head, first + i], from, row, slope);
         }
     }
 
     /// Soft-caps, biases and masks the scores of one query against keys from `from` on.
-    pub fn bounded(
+    pub fn finish_scores(
         &self,
         [batch, head, query]: [usize; 3],
         from: usize,
@@ -175,7 +175,7 @@ impl Problem {
             position: self.settings.offset + query,
         };
         let visible = &self.settings.visible;
-        visible.hide(query, sizes[1], from, row, f32::NEG_INFINITY);
+        visible.mask_scores(query, sizes[1], from, row, f32::NEG_INFINITY);
     }
 
     /// Writes the dropout factors of a place.
@@ -205,15 +205,15 @@ impl Problem {
 /// Returns the output, and the log-sum-exp of every query, `[B, H, Q]`.
 pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
     let [batch, heads, n_q, d_head] = problem.q.dims;
-    let out = Unwritten::new(batch * n_q * heads * d_head);
-    let lse = Unwritten::new(batch * heads * n_q);
+    let out = UninitBuffer::new(batch * n_q * heads * d_head);
+    let lse = UninitBuffer::new(batch * heads * n_q);
     let patterned = problem.settings.visible.pattern.is_some();
     if n_q == 1 && !problem.drops() && problem.relative.is_none() && !patterned {
-        attention_one::forward(problem, &out, &lse);
+        attention_single_query::forward(problem, &out, &lse);
     } else {
-        in_tiles(problem, &out, &lse);
+        run_in_tiles(problem, &out, &lse);
     }
-    let (out, lse) = (out.whole(), lse.whole());
+    let (out, lse) = (out.into_vec(), lse.into_vec());
     let out = tensor(out, [batch, n_q, heads, d_head]);
     [
         Flex::float_swap_dims(out, 1, 2),
@@ -223,7 +223,7 @@ pub fn forward(problem: &Problem) -> [FlexTensor; 2] {
 
 /// Returns the factor of a query's weighted sum of values and its log-sum-exp, given its maximum and sum. A query
 /// that sees no key gets factor zero and an infinite log-sum-exp, so its probabilities are zero in the backward pass.
-pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
+pub fn finish_softmax((largest, total): (f32, f32)) -> (f32, f32) {
     match total == 0.0 {
         true => (0.0, f32::INFINITY),
         false => (1.0 / total, largest + total.ln()),
@@ -231,10 +231,10 @@ pub fn settled((largest, total): (f32, f32)) -> (f32, f32) {
 }
 
 /// Computes [`forward`] for any number of queries.
-fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
+fn run_in_tiles(problem: &Problem, out: &UninitBuffer, lse: &UninitBuffer) {
     let [batch, heads, n_q, d_head] = problem.q.dims;
     let tiles = n_q.div_ceil(TILE);
-    let copies = Copies::of_all(problem, tiles);
+    let copies = PackedHead::pack_all(problem, tiles);
     let work = |piece: usize| {
         let (tile, head) = (piece % tiles, piece / tiles % heads);
         let row = piece / tiles / heads;
@@ -254,12 +254,12 @@ fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
                 )
             };
             let factor;
-            (factor, lse[0]) = settled(state);
+            (factor, lse[0]) = finish_softmax(state);
             to.iter_mut().zip(values).for_each(|(y, x)| *y = x * factor);
         }
     };
     let pieces = batch * heads * tiles;
-    if batch * heads * n_q * problem.k.dims[2] * d_head <= FEW {
+    if batch * heads * n_q * problem.k.dims[2] * d_head <= SINGLE_THREAD_WORK {
         (0..pieces).for_each(work);
     } else {
         threads::for_each(0..pieces, work);
@@ -270,7 +270,7 @@ fn in_tiles(problem: &Problem, out: &Unwritten, lse: &Unwritten) {
 fn forward_tile(
     problem: &Problem,
     [batch, head]: [usize; 2],
-    copies: Option<&Copies>,
+    copies: Option<&PackedHead>,
     queries: [usize; 2],
 ) -> (Vec<f32>, Vec<(f32, f32)>) {
     let [_, len] = queries;
@@ -278,8 +278,8 @@ fn forward_tile(
     let mut sum = vec![0.0; len * d_head];
     let mut statistics = vec![(f32::NEG_INFINITY, 0.0); len];
     let widest = CHUNK.min(problem.k.dims[2]);
-    let mut scores = room(len * widest);
-    let mut factors = room(if problem.drops() { len * widest } else { 0 });
+    let mut scores = scratch_buffer(len * widest);
+    let mut factors = scratch_buffer(if problem.drops() { len * widest } else { 0 });
     let relative = problem.relative.as_ref();
     let mut relative = relative.map(|relative| relative.tile(head, [len, widest]));
     if let Some(tile) = &mut relative {
@@ -317,11 +317,11 @@ fn forward_tile(
                 let rows = keys[0]..keys[0] + n;
                 copies
                     .values
-                    .product(&mut sum, weights, rows, Put::ADD_TILE);
+                    .product(&mut sum, weights, rows, WriteMode::ADD_TILE);
             }
             None => {
                 let v = problem.v.rows(batch, problem.kv_head(head), keys[0], n);
-                product(&mut sum, weights, v, Put::ADD_TILE);
+                product(&mut sum, weights, v, WriteMode::ADD_TILE);
             }
         }
         if let Some(tile) = &mut relative {

@@ -12,33 +12,33 @@ use burn_flex::{Flex, FlexTensor};
 use super::attention::{CHUNK, Place, Problem, TILE};
 use super::attention_heads::{Heads, Rows, row};
 use super::attention_rows::{GradientRow, dot, probabilities};
-use super::buffer::{Room, Shared, Unwritten, room, slice, tensor};
+use super::buffer::{ScratchBuffer, SharedBuffer, UninitBuffer, scratch_buffer, slice, tensor};
 use super::linear::Sum;
-use super::product::{Matrix, Packed, PackedRows, Put, product};
+use super::product::{Matrix, Packed, PackedRows, WriteMode, product};
 use super::relative::backward::{Piece, Pieces};
 use super::simd::{map_in_place, run};
 use super::threads;
 use crate::kernel::extension::AttentionGradients;
 
 /// The arguments that all pieces of work share.
-struct Work<'a> {
+struct BackwardArgs<'a> {
     problem: &'a Problem,
     out: Heads,
     grad: Heads,
     lse: &'a [f32],
-    d_q: &'a Unwritten,
-    d_k: &'a Unwritten,
-    d_v: &'a Unwritten,
-    d_bias: Option<Shared>,
+    d_q: &'a UninitBuffer,
+    d_k: &'a UninitBuffer,
+    d_v: &'a UninitBuffer,
+    d_bias: Option<SharedBuffer>,
     relative: Option<&'a Pieces>,
 }
 
 /// Buffers of one piece of work.
 struct Scratch<'a> {
-    scores: Room,
-    d_scores: Room,
-    slope: Room,
-    factors: Room,
+    scores: ScratchBuffer,
+    d_scores: ScratchBuffer,
+    slope: ScratchBuffer,
+    factors: ScratchBuffer,
     d_k: Vec<f32>,
     d_v: Vec<f32>,
     diagonals: Vec<f32>,
@@ -58,7 +58,7 @@ struct Queries<'a> {
     /// Dot product of each query's output and its gradient.
     delta: Vec<f32>,
     /// Gradient of the queries.
-    d_q: Room,
+    d_q: ScratchBuffer,
 }
 
 /// Number of tiles of queries that go through the keys side by side, so that a chunk of keys with its gradients stays
@@ -76,11 +76,11 @@ pub fn backward(
     relative: Option<&Pieces>,
 ) -> AttentionGradients<Flex> {
     let ([batch, heads, n_q, d_head], n_k) = (problem.q.dims, problem.k.dims[2]);
-    let d_q = Unwritten::new(batch * n_q * heads * d_head);
-    let [d_k, d_v] = [0, 1].map(|_| Unwritten::new(batch * n_k * heads * d_head));
+    let d_q = UninitBuffer::new(batch * n_q * heads * d_head);
+    let [d_k, d_v] = [0, 1].map(|_| UninitBuffer::new(batch * n_k * heads * d_head));
     let mut d_bias = wants_bias.then(|| problem.bias.sums(batch));
     let shared_bias = wants_bias && problem.bias.is_shared(batch);
-    let pass = Work {
+    let pass = BackwardArgs {
         problem,
         out: Heads::new(out),
         grad: Heads::new(grad),
@@ -88,7 +88,7 @@ pub fn backward(
         d_q: &d_q,
         d_k: &d_k,
         d_v: &d_v,
-        d_bias: d_bias.as_deref_mut().map(Shared::new),
+        d_bias: d_bias.as_deref_mut().map(SharedBuffer::new),
         relative,
     };
     let small = n_q * n_k * d_head * heads * batch <= 32 * 32 * 32;
@@ -105,7 +105,7 @@ pub fn backward(
     } else {
         threads::for_each(0..pieces, each);
     }
-    let [d_q, d_k, d_v] = [d_q, d_k, d_v].map(Unwritten::whole);
+    let [d_q, d_k, d_v] = [d_q, d_k, d_v].map(UninitBuffer::into_vec);
     let view = |x: Vec<f32>, seq| {
         let x = tensor(x, [batch, seq, heads, d_head]);
         Flex::float_swap_dims(x, 1, 2)
@@ -139,12 +139,12 @@ fn sum_groups(x: &[f32], group: usize, width: usize) -> Vec<f32> {
     out
 }
 
-impl Work<'_> {
+impl BackwardArgs<'_> {
     /// Computes all gradients that one query head of one batch row contributes.
     fn head(&self, batch: usize, head: usize) {
         let ([_, heads, n_q, d_head], n_k) = (self.problem.q.dims, self.problem.k.dims[2]);
         let tile = TILE.min(n_q) * CHUNK.min(n_k);
-        let wanted = |on: bool| room(if on { tile } else { 0 });
+        let wanted = |on: bool| scratch_buffer(if on { tile } else { 0 });
         let kv_head = self.problem.kv_head(head);
         let [keys, values] =
             [&self.problem.k, &self.problem.v].map(|x| x.rows(batch, kv_head, 0, n_k));
@@ -155,8 +155,8 @@ impl Work<'_> {
         let relative = relative.map(|(x, pieces)| unsafe { pieces.piece(x, [batch, head], sizes) });
         let mut scratch = Scratch {
             relative,
-            scores: room(tile),
-            d_scores: room(tile),
+            scores: scratch_buffer(tile),
+            d_scores: scratch_buffer(tile),
             slope: wanted(self.problem.settings.softcap.is_some()),
             factors: wanted(self.problem.drops()),
             d_k: vec![0.0; n_k * d_head],
@@ -241,7 +241,7 @@ impl Work<'_> {
         let rows = [&self.problem.q, &self.grad, &self.out];
         let [q, grad, out] = rows.map(|of| of.rows(batch, head, first, len));
         let copies = self.problem.k.dims[2] > CHUNK;
-        let mut d_q = room(len * d_head);
+        let mut d_q = scratch_buffer(len * d_head);
         d_q.fill(0.0);
         Queries {
             queries,
@@ -274,7 +274,7 @@ impl Work<'_> {
         if problem.drops() {
             problem.factors(place, &mut scratch.factors[..len * n]);
         }
-        scratch.packed[1].product(d_scores, grad, from..from + n, Put::TILE);
+        scratch.packed[1].product(d_scores, grad, from..from + n, WriteMode::TILE);
         if let Some(piece) = &mut scratch.relative {
             let tile = &mut piece.tile;
             tile.add_value_products(n_q, place, grad, d_scores);
@@ -307,9 +307,9 @@ impl Work<'_> {
         let p = Matrix::rows(scores, [len, n]);
         let d = Matrix::rows(d_scores, [len, n]);
         let scale = problem.settings.scale as f32;
-        let scaled = Put::ADD_TILE.times(scale);
+        let scaled = WriteMode::ADD_TILE.times(scale);
         let d_v = &mut scratch.d_v[range.clone()];
-        product(d_v, p.transposed(), grad, Put::ADD_TILE);
+        product(d_v, p.transposed(), grad, WriteMode::ADD_TILE);
         let q = match &scratch.relative {
             Some(piece) => piece.tile.content(),
             None => q,

@@ -7,7 +7,7 @@
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention::Place;
-use super::buffer::{Shared, contiguous, dims, slice, tensor};
+use super::buffer::{SharedBuffer, contiguous, dims, slice, tensor};
 use super::linear::Sum;
 use super::simd::map_in_place;
 use crate::kernel::extension::Maybe;
@@ -77,7 +77,7 @@ impl Bias {
     /// `diagonals` is scratch memory for the sums of a tile.
     pub fn add_gradient(
         &self,
-        sums: &Shared,
+        sums: &SharedBuffer,
         place: Place,
         [n_q, n_k]: [usize; 2],
         d_scores: &[f32],

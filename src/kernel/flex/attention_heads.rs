@@ -2,7 +2,7 @@
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{Room, contiguous, dims, room, slice};
+use super::buffer::{ScratchBuffer, contiguous, dims, scratch_buffer, slice};
 use super::product::Matrix;
 
 /// A `[B, H, S, D]` tensor with any strides and a contiguous last dimension.
@@ -45,20 +45,20 @@ impl Heads {
 /// The rows of a tile.
 pub enum Rows<'a> {
     /// A view into the tensor.
-    There(Matrix<'a>),
+    View(Matrix<'a>),
     /// A contiguous copy, with the width of a row. It pays off if several chunks of keys use it: in the tensor, rows
     /// are so far apart that they share a few sets of a core's L1 cache.
-    Copied(Room, usize),
+    Copied(ScratchBuffer, usize),
 }
 
 impl<'a> Rows<'a> {
     /// Wraps the rows of a matrix, or copies them.
     pub fn new(of: Matrix<'a>, copies: bool) -> Self {
         if !copies {
-            return Self::There(of);
+            return Self::View(of);
         }
         let [rows, columns] = of.shape;
-        let mut copy = room(rows * columns);
+        let mut copy = scratch_buffer(rows * columns);
         for (i, copy) in copy.chunks_exact_mut(columns.max(1)).enumerate() {
             copy.copy_from_slice(row(&of, i));
         }
@@ -68,7 +68,7 @@ impl<'a> Rows<'a> {
     /// Returns the rows as a matrix.
     pub fn matrix(&self) -> Matrix<'_> {
         match self {
-            Self::There(of) => *of,
+            Self::View(of) => *of,
             Self::Copied(copy, columns) => {
                 Matrix::rows(copy, [copy.len() / (*columns).max(1), *columns])
             }

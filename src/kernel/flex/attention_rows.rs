@@ -25,7 +25,7 @@ impl WithSimd for SoftmaxRow<'_> {
         for x in body.iter() {
             largest = largest.max(Vector::new(simd, *x));
         }
-        let largest = tail.iter().fold(largest.largest(), |m, &x| m.max(x));
+        let largest = tail.iter().fold(largest.max_lane(), |m, &x| m.max(x));
         if largest == f32::NEG_INFINITY {
             // No key seen so far: weights are zero (a NaN among the scores stays one).
             let each = body.iter_mut();
@@ -68,7 +68,7 @@ pub fn probabilities(row: &mut [f32], lse: f32) {
     impl Elementwise<1> for Shifted {
         #[inline(always)]
         fn apply<S: Simd>(self, _: S, [x]: [Vector<S>; 1]) -> Vector<S> {
-            exp_below(x - x.same(self.0))
+            exp_below(x - x.splat_like(self.0))
         }
     }
     map_in_place(Shifted(lse), row, []);

@@ -9,18 +9,18 @@ use burn_flex::FlexTensor;
 
 use super::threads;
 
-pub use super::disjoint::{Shared, Unwritten};
+pub use super::disjoint::{SharedBuffer, UninitBuffer};
 
 /// Number of elements of a piece of elementwise work: 64 KiB, which fit in a core's cache together with the other
 /// operands.
-pub const PIECE: usize = 16 * 1024;
+pub const PIECE_LEN: usize = 16 * 1024;
 
 /// Number of elements of a piece that starts as zeros ([`made`]): together with its operands it fits in a core's L1
 /// cache, so that the zeros cost next to nothing.
-pub const MADE: usize = 4 * 1024;
+pub const ZEROED_PIECE_LEN: usize = 4 * 1024;
 
 /// Number of elements of elementwise work up to which it stays on the calling thread, as one piece.
-pub const ALONE: usize = PIECE;
+pub const SINGLE_THREAD_LEN: usize = PIECE_LEN;
 
 /// Returns the dimensions of a tensor.
 pub fn dims<const D: usize>(x: &FlexTensor) -> [usize; D] {
@@ -58,10 +58,10 @@ pub fn reshaped(x: FlexTensor, shape: impl Into<Shape>) -> FlexTensor {
 /// Creates a buffer that `work(first, piece)` writes in consecutive pieces, on all threads if it is large enough. The
 /// task that writes a piece first fills it with zeros while it is in a core's cache. So elements that a task does not
 /// write are zero, never undefined, and no separate pass over memory is needed.
-pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
+pub fn build_zeroed(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -> Vec<f32> {
     let first = (0..).step_by(piece);
     let begin = || ();
-    let [out] = made_with([len], [piece], first, begin, |(), first, [part]| {
+    let [out] = build_zeroed_with([len], [piece], first, begin, |(), first, [part]| {
         work(first, part);
     });
     out
@@ -71,7 +71,7 @@ pub fn made(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) -
 ///
 /// # Safety
 /// `work` must write every element of its piece.
-pub unsafe fn made_new(
+pub unsafe fn build_uninit(
     len: usize,
     piece: usize,
     work: impl Fn(usize, &mut [MaybeUninit<f32>]) + Sync,
@@ -79,13 +79,13 @@ pub unsafe fn made_new(
     let first = (0..).step_by(piece);
     let each = |(): &mut (), first, [part]: [&mut [MaybeUninit<f32>]; 1]| work(first, part);
     // SAFETY: the caller's promise.
-    let [out] = unsafe { made_new_with([len], [piece], first, || (), each) };
+    let [out] = unsafe { build_uninit_with([len], [piece], first, || (), each) };
     out
 }
 
 /// Returns zeros, written on all threads if there are many.
 pub fn zeros(len: usize) -> Vec<f32> {
-    made(len, PIECE, |_, _| ())
+    build_zeroed(len, PIECE_LEN, |_, _| ())
 }
 
 /// Like [`made`], for several buffers that are cut into equally many pieces. `work` receives a state that `begin`
@@ -93,7 +93,7 @@ pub fn zeros(len: usize) -> Vec<f32> {
 ///
 /// # Panics
 /// If `others` or one of the buffers has fewer pieces than the first.
-pub fn made_with<const N: usize, T: Send, S>(
+pub fn build_zeroed_with<const N: usize, T: Send, S>(
     lens: [usize; N],
     pieces: [usize; N],
     others: impl Iterator<Item = T> + Send,
@@ -101,10 +101,10 @@ pub fn made_with<const N: usize, T: Send, S>(
     work: impl Fn(&mut S, T, [&mut [f32]; N]) + Sync,
 ) -> [Vec<f32>; N] {
     let each = |state: &mut S, other, parts: [&mut [MaybeUninit<f32>]; N]| {
-        work(state, other, parts.map(zeroed));
+        work(state, other, parts.map(fill_zeros));
     };
     // SAFETY: `made_new_with` requires every element to be written, and zeros are.
-    unsafe { made_new_with(lens, pieces, others, begin, each) }
+    unsafe { build_uninit_with(lens, pieces, others, begin, each) }
 }
 
 /// Like [`made_with`], but pieces do not start as zeros.
@@ -114,7 +114,7 @@ pub fn made_with<const N: usize, T: Send, S>(
 ///
 /// # Panics
 /// Like [`made_with`].
-pub unsafe fn made_new_with<const N: usize, T: Send, S>(
+pub unsafe fn build_uninit_with<const N: usize, T: Send, S>(
     lens: [usize; N],
     pieces: [usize; N],
     others: impl Iterator<Item = T> + Send,
@@ -144,7 +144,7 @@ pub unsafe fn made_new_with<const N: usize, T: Send, S>(
     if lens
         .iter()
         .zip(pieces)
-        .all(|(len, piece)| *len <= ALONE.max(piece))
+        .all(|(len, piece)| *len <= SINGLE_THREAD_LEN.max(piece))
     {
         let mut state = begin();
         items.for_each(|item| each(&mut state, item));
@@ -161,7 +161,7 @@ pub unsafe fn made_new_with<const N: usize, T: Send, S>(
 }
 
 /// Fills uninitialised memory with zeros.
-pub fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
+pub fn fill_zeros(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
     let (start, len) = (part.as_mut_ptr().cast::<f32>(), part.len());
     // SAFETY: same memory and same borrow as before; zero is all bits zero. `fill` would write with the narrowest
     // registers that the binary is built for.
@@ -173,20 +173,20 @@ pub fn zeroed(part: &mut [MaybeUninit<f32>]) -> &mut [f32] {
 
 thread_local! {
     /// Buffers that no task of this thread uses at the moment.
-    static UNUSED: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
+    static FREE_BUFFERS: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Maximum number of buffers that a thread keeps, and maximum number of elements of a kept one: 1 MiB.
-const KEPT: (usize, usize) = (8, 1 << 18);
+const MAX_FREE: (usize, usize) = (8, 1 << 18);
 
 /// Scratch memory of a task. Its initial contents are those of an earlier task of the same thread.
-pub struct Room {
+pub struct ScratchBuffer {
     numbers: Vec<f32>,
     len: usize,
 }
 
 /// Removes and returns the last buffer that is long enough.
-pub fn fitting<T>(unused: &mut Vec<T>, len: usize, length: impl Fn(&T) -> usize) -> Option<T> {
+pub fn take_fitting<T>(unused: &mut Vec<T>, len: usize, length: impl Fn(&T) -> usize) -> Option<T> {
     let fits = |buffer: &T| len > 0 && length(buffer) >= len;
     let at = unused.iter().rposition(fits)?;
     Some(unused.swap_remove(at))
@@ -194,7 +194,7 @@ pub fn fitting<T>(unused: &mut Vec<T>, len: usize, length: impl Fn(&T) -> usize)
 
 /// Adds a buffer to at most `count` kept ones; if there are already as many, it replaces the shortest one if that is
 /// shorter.
-pub fn keep<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T) -> usize) {
+pub fn keep_free<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T) -> usize) {
     if unused.len() < count {
         return unused.push(buffer);
     }
@@ -205,15 +205,15 @@ pub fn keep<T>(unused: &mut Vec<T>, count: usize, buffer: T, length: impl Fn(&T)
 }
 
 /// Returns scratch memory for `len` elements of any value.
-pub fn room(len: usize) -> Room {
-    let unused = UNUSED.with_borrow_mut(|unused| fitting(unused, len, Vec::len));
-    Room {
+pub fn scratch_buffer(len: usize) -> ScratchBuffer {
+    let unused = FREE_BUFFERS.with_borrow_mut(|unused| take_fitting(unused, len, Vec::len));
+    ScratchBuffer {
         numbers: unused.unwrap_or_else(|| vec![0.0; len]),
         len,
     }
 }
 
-impl Deref for Room {
+impl Deref for ScratchBuffer {
     type Target = [f32];
 
     fn deref(&self) -> &[f32] {
@@ -221,20 +221,20 @@ impl Deref for Room {
     }
 }
 
-impl DerefMut for Room {
+impl DerefMut for ScratchBuffer {
     fn deref_mut(&mut self) -> &mut [f32] {
         &mut self.numbers[..self.len]
     }
 }
 
-impl Drop for Room {
+impl Drop for ScratchBuffer {
     fn drop(&mut self) {
-        let (count, longest) = KEPT;
+        let (count, longest) = MAX_FREE;
         let numbers = std::mem::take(&mut self.numbers);
         // When the thread ends, its buffers may be dropped before this one.
-        let _ = UNUSED.try_with(|unused| {
+        let _ = FREE_BUFFERS.try_with(|unused| {
             if (1..=longest).contains(&numbers.len()) {
-                keep(&mut unused.borrow_mut(), count, numbers, Vec::len);
+                keep_free(&mut unused.borrow_mut(), count, numbers, Vec::len);
             }
         });
     }
@@ -242,7 +242,7 @@ impl Drop for Room {
 
 /// Calls `work(first, piece)` for consecutive pieces of `out`, on all threads if it is large enough.
 pub fn in_pieces(out: &mut [f32], piece: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
-    let alone = out.len() <= ALONE.max(piece);
+    let alone = out.len() <= SINGLE_THREAD_LEN.max(piece);
     let each = |(i, part): (usize, &mut [f32])| work(i * piece, part);
     let pieces = out.chunks_mut(piece).enumerate();
     if alone {

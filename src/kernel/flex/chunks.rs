@@ -18,7 +18,7 @@ pub struct Chunk {
     /// Range of the positions.
     pub positions: Range<usize>,
     /// Index of the state before the chunk among those that are kept; `None` if that state is zero.
-    pub kept: Option<usize>,
+    pub state_index: Option<usize>,
 }
 
 /// Divides a row into chunks; `kept` counts the states before them.
@@ -36,7 +36,7 @@ pub fn chunks(row: &Row, carried: bool, kept: &mut usize) -> Vec<Chunk> {
         let has_state = !begins && (at > 0 || carried);
         chunks.push(Chunk {
             positions: at..at + 1,
-            kept: has_state.then_some(*kept),
+            state_index: has_state.then_some(*kept),
         });
         *kept += usize::from(has_state);
     }
@@ -111,8 +111,8 @@ impl Decays {
     fn between<S: Simd>(&self, simd: S, t: usize, lane: usize) -> Vector<S> {
         let zero = Vector::splat(simd, 0.0);
         let [near, rest] = &self.sums;
-        let difference = zero.same(near[t]) - load(simd, near, lane);
-        let rest = zero.same(rest[t]) - load(simd, rest, lane);
+        let difference = zero.splat_like(near[t]) - load(simd, near, lane);
+        let rest = zero.splat_like(rest[t]) - load(simd, rest, lane);
         exp_below((difference + rest).min(zero))
     }
 }
@@ -183,7 +183,7 @@ impl WithSimd for Weights<'_> {
 }
 
 /// Computes `to = factor·x`, for rows of one length.
-pub fn scaled(factor: f32, x: &[f32], to: &mut [f32]) {
+pub fn scale_into(factor: f32, x: &[f32], to: &mut [f32]) {
     to.copy_from_slice(x);
     map_in_place(Times(factor), to, []);
 }

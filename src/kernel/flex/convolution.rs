@@ -8,18 +8,18 @@ use std::ops::Range;
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{contiguous, dims, made_with, slice, tensor, zeros};
+use super::buffer::{build_zeroed_with, contiguous, dims, slice, tensor, zeros};
 use super::linear::Sum;
-use super::product::{Matrix, Put, product};
+use super::product::{Matrix, WriteMode, product};
 use super::simd::map_in_place;
 use super::threads;
 use crate::kernel::ConvolutionSettings;
 
 /// Minimum number of columns of a product, if there are enough images.
-const COLUMNS: usize = 256;
+const MIN_COLUMNS: usize = 256;
 
 /// Maximum number of partial sums of the weight gradient; fixed, so that the order of additions is.
-const PARTS: usize = 8;
+const MAX_PARTIAL_SUMS: usize = 8;
 
 /// The sizes of a convolution.
 struct Geometry {
@@ -70,7 +70,7 @@ impl Geometry {
 
     /// Returns the number of images whose products are computed together.
     fn group(&self) -> usize {
-        (COLUMNS / self.positions().max(1)).clamp(1, self.images.max(1))
+        (MIN_COLUMNS / self.positions().max(1)).clamp(1, self.images.max(1))
     }
 
     /// Returns the image row that output row `y` reads through row `tap` of the window, if it is inside the image.
@@ -160,7 +160,7 @@ impl Geometry {
 }
 
 /// Transposes `[n, outputs, positions]` to `[outputs, n·positions]`, or back.
-fn exchanged(from: &[f32], to: &mut [f32], [n, outputs, positions]: [usize; 3], back: bool) {
+fn transpose_images(from: &[f32], to: &mut [f32], [n, outputs, positions]: [usize; 3], back: bool) {
     for (i, o) in (0..n).flat_map(|i| (0..outputs).map(move |o| (i, o))) {
         let (apart, beside) = ((i * outputs + o) * positions, (o * n + i) * positions);
         let (read, write) = if back {
@@ -183,18 +183,18 @@ pub fn forward(x: FlexTensor, weight: FlexTensor, settings: ConvolutionSettings)
             let right = g.unfolded(images, columns);
             let n = images.len() / g.image();
             if n == 1 {
-                return product(out, left, right, Put::TILE);
+                return product(out, left, right, WriteMode::TILE);
             }
             beside.resize(out.len(), 0.0);
-            product(beside, left, right, Put::TILE);
-            exchanged(beside, out, [n, g.output[0], g.positions()], true);
+            product(beside, left, right, WriteMode::TILE);
+            transpose_images(beside, out, [n, g.output[0], g.positions()], true);
         };
     let len = g.images * g.result();
     let out = match len > 0 && g.image() > 0 {
         true => {
             let images = slice(&x).chunks(g.group() * g.image());
             let piece = g.group() * g.result();
-            let [out] = made_with([len], [piece], images, Default::default, work);
+            let [out] = build_zeroed_with([len], [piece], images, Default::default, work);
             out
         }
         // Empty sums, such as those of an image that has no columns besides its padding.
@@ -219,10 +219,10 @@ pub fn input_gradient(
         let n = images.len() / g.image();
         let across = n * g.positions();
         beside.resize(grads.len(), 0.0);
-        exchanged(grads, beside, [n, g.output[0], g.positions()], false);
+        transpose_images(grads, beside, [n, g.output[0], g.positions()], false);
         columns.resize(g.taps() * across, 0.0);
         let right = Matrix::rows(beside, [g.output[0], across]);
-        product(columns, left, right, Put::TILE);
+        product(columns, left, right, WriteMode::TILE);
         for (i, image) in images.chunks_exact_mut(g.image()).enumerate() {
             g.fold(columns, image, across, i * g.positions());
         }
@@ -248,7 +248,10 @@ pub fn weight_gradient(
     if g.images * g.image() * g.result() == 0 {
         return tensor(vec![0.0; elements], weight);
     }
-    let part = g.images.div_ceil(PARTS).next_multiple_of(g.group());
+    let part = g
+        .images
+        .div_ceil(MAX_PARTIAL_SUMS)
+        .next_multiple_of(g.group());
     let partial = |(images, grads): (&[f32], &[f32])| {
         let mut sum = vec![0.0; elements];
         let (mut columns, mut beside) = (Vec::new(), Vec::new());
@@ -257,9 +260,9 @@ pub fn weight_gradient(
             let right = g.unfolded(images, &mut columns).transposed();
             let n = images.len() / g.image();
             beside.resize(grads.len(), 0.0);
-            exchanged(grads, &mut beside, [n, g.output[0], g.positions()], false);
+            transpose_images(grads, &mut beside, [n, g.output[0], g.positions()], false);
             let left = Matrix::rows(&beside, [g.output[0], right.shape[0]]);
-            product(&mut sum, left, right, Put::ADD_TILE);
+            product(&mut sum, left, right, WriteMode::ADD_TILE);
         }
         sum
     };

@@ -5,11 +5,11 @@ use burn::tensor::{DType, Shape};
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, made, slice, slice_mut, tensor};
+use super::buffer::{PIECE_LEN, build_zeroed, contiguous, dims, slice, slice_mut, tensor};
 use super::math::exp;
 use super::simd::{Vector, run};
 use super::threads;
-use crate::kernel::NOT_SCORED;
+use crate::kernel::IGNORE_INDEX;
 
 /// Returns the integers of a tensor of type I32 or I64.
 pub fn integers(x: FlexTensor) -> Vec<i64> {
@@ -38,7 +38,7 @@ impl WithSimd for Exponentials<'_> {
             largest = largest.max(x);
             plain = plain + x;
         }
-        let (mut largest, mut plain) = (largest.largest(), plain.sum());
+        let (mut largest, mut plain) = (largest.max_lane(), plain.sum());
         for &x in tail.iter() {
             largest = largest.max(x);
             plain += x;
@@ -86,7 +86,7 @@ impl WithSimd for Row<'_> {
             target,
             smoothing,
         } = self;
-        if target == NOT_SCORED {
+        if target == IGNORE_INDEX {
             row.fill(0.0);
             return Scored::default();
         }
@@ -118,7 +118,7 @@ pub fn saving(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> [FlexT
         return [total(&scored), logits];
     }
     let from = slice(&logits);
-    let mut rows = made(positions * vocab, PIECE, |first, piece| {
+    let mut rows = build_zeroed(positions * vocab, PIECE_LEN, |first, piece| {
         piece.copy_from_slice(&from[first..first + piece.len()]);
     });
     let scored = score_rows(&mut rows, vocab, &targets, smoothing);
@@ -135,7 +135,7 @@ pub fn total_only(logits: FlexTensor, targets: FlexTensor, smoothing: f64) -> Fl
 pub fn score_rows(rows: &mut [f32], vocab: usize, targets: &[i64], smoothing: f64) -> Vec<Scored> {
     let mut scored = vec![Scored::default(); targets.len()];
     let smoothing = smoothing as f32;
-    let per_piece = (PIECE / vocab.max(1)).max(1);
+    let per_piece = (PIECE_LEN / vocab.max(1)).max(1);
     let work = |((rows, scored), targets): ((&mut [f32], &mut [Scored]), &[i64])| {
         let each = rows.chunks_exact_mut(vocab).zip(scored).zip(targets);
         for ((row, scored), &target) in each {

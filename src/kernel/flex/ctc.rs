@@ -24,7 +24,7 @@ pub struct Row<'a> {
 }
 
 /// Log-probabilities of the paths to each state, frame after frame.
-struct Ways {
+struct PathScores {
     states: usize,
     values: Vec<f64>,
 }
@@ -70,7 +70,7 @@ impl Row<'_> {
         f64::from(score) - normalisers[frame]
     }
 
-    fn forward(&self, normalisers: &[f64]) -> Ways {
+    fn forward(&self, normalisers: &[f64]) -> PathScores {
         let states = self.states();
         let mut values = vec![f64::NEG_INFINITY; states * self.frames];
         for frame in 0..self.frames {
@@ -95,10 +95,10 @@ impl Row<'_> {
                 now[state] = reached + self.log_probability(normalisers, frame, state);
             }
         }
-        Ways { states, values }
+        PathScores { states, values }
     }
 
-    fn backward(&self, normalisers: &[f64], ways: &Ways, total: f64, gradient: &mut [f32]) {
+    fn backward(&self, normalisers: &[f64], ways: &PathScores, total: f64, gradient: &mut [f32]) {
         let states = self.states();
         // Log-probabilities of the rest, with the class of the frame and without.
         let mut behind = vec![f64::NEG_INFINITY; states];
@@ -135,7 +135,7 @@ impl Row<'_> {
     }
 }
 
-impl Ways {
+impl PathScores {
     /// Returns the log-probability of all paths through all frames.
     fn total(&self) -> f64 {
         let last = self.values.rchunks(self.states).next().unwrap_or(&[]);

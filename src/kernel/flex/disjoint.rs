@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// An uninitialised buffer whose rows several pieces of work write in any order. It can be taken as a vector once as
 /// many elements have been handed out as it has.
-pub struct Unwritten {
+pub struct UninitBuffer {
     buffer: Vec<f32>,
     start: *mut f32,
     len: usize,
@@ -12,11 +12,11 @@ pub struct Unwritten {
 }
 
 // SAFETY: the pointer is only used through `Rows`, whose callers write disjoint rows.
-unsafe impl Send for Unwritten {}
+unsafe impl Send for UninitBuffer {}
 // SAFETY: as above.
-unsafe impl Sync for Unwritten {}
+unsafe impl Sync for UninitBuffer {}
 
-impl Unwritten {
+impl UninitBuffer {
     /// Creates a buffer for `len` elements.
     pub fn new(len: usize) -> Self {
         let mut buffer = Vec::with_capacity(len);
@@ -40,7 +40,7 @@ impl Unwritten {
     ///
     /// # Panics
     /// If a row was not written.
-    pub fn whole(mut self) -> Vec<f32> {
+    pub fn into_vec(mut self) -> Vec<f32> {
         assert_eq!(self.written.into_inner(), self.len, "every row is written");
         // SAFETY: rows are disjoint and inside the buffer, each was zeroed or copied over when it was handed out, and
         // together they have as many elements as the buffer.
@@ -51,7 +51,7 @@ impl Unwritten {
 
 /// A handle to the rows of an [`Unwritten`] that one piece of work writes.
 pub struct Rows<'a> {
-    of: &'a Unwritten,
+    of: &'a UninitBuffer,
     handed: usize,
 }
 
@@ -98,17 +98,17 @@ impl Drop for Rows<'_> {
 }
 
 /// A borrowed buffer of which several pieces of work write disjoint rows.
-pub struct Shared {
+pub struct SharedBuffer {
     start: *mut f32,
     len: usize,
 }
 
 // SAFETY: the pointer is only used through `row`, whose callers write disjoint rows.
-unsafe impl Send for Shared {}
+unsafe impl Send for SharedBuffer {}
 // SAFETY: as above.
-unsafe impl Sync for Shared {}
+unsafe impl Sync for SharedBuffer {}
 
-impl Shared {
+impl SharedBuffer {
     /// Borrows a buffer for the duration of a parallel loop.
     pub fn new(buffer: &mut [f32]) -> Self {
         Self {

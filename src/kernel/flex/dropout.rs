@@ -3,7 +3,9 @@
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{MADE, PIECE, contiguous, in_pieces, made, slice, slice_mut, tensor};
+use super::buffer::{
+    PIECE_LEN, ZEROED_PIECE_LEN, build_zeroed, contiguous, in_pieces, slice, slice_mut, tensor,
+};
 use super::simd::run;
 use crate::kernel::DropKey;
 use crate::rng::{Purpose, Stream};
@@ -20,7 +22,7 @@ fn groups<S: Simd>(simd: S, key: &DropKey, stream: &Stream, first: u64, out: &mu
     let mut steps = [0u32; 64];
     (0..64).for_each(|i| steps[i] = i as u32);
     let steps = simd.partial_load_u32s(&steps[..lanes]);
-    let (threshold, kept) = (key.threshold(), key.kept());
+    let (threshold, kept) = (key.threshold(), key.keep_scale());
     for (group, out) in out.chunks_exact_mut(GROUP).enumerate() {
         let mut block = 0;
         while block < 16 {
@@ -138,10 +140,10 @@ pub fn forward(x: FlexTensor, key: DropKey, rows: bool) -> FlexTensor {
         }
     };
     if let Some(elements) = slice_mut(&mut x) {
-        in_pieces(elements, PIECE, work);
+        in_pieces(elements, PIECE_LEN, work);
         return x;
     }
-    let out = made(slice(&x).len(), MADE, |first, piece| {
+    let out = build_zeroed(slice(&x).len(), ZEROED_PIECE_LEN, |first, piece| {
         piece.copy_from_slice(&slice(&x)[first..first + piece.len()]);
         work(first, piece);
     });

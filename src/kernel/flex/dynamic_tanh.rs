@@ -6,12 +6,16 @@ use std::mem::MaybeUninit;
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, made_new, made_new_with, slice, tensor, zeroed};
+use super::buffer::{
+    PIECE_LEN, build_uninit, build_uninit_with, contiguous, fill_zeros, slice, tensor,
+};
 use super::linear::Sum;
 use super::math::tanh;
-use super::norm::{last, whole_rows};
+use super::norm::{last_dim, row_piece_len};
 use super::simd::{Elementwise, Vector, map_in_place, map_new, run};
-use crate::kernel::dynamic_tanh::extension::{DynamicTanhBackwardOps, DynamicTanhOps, Squashed};
+use crate::kernel::dynamic_tanh::extension::{
+    DynamicTanhBackwardOps, DynamicTanhOps, DynamicTanhSaved,
+};
 use crate::kernel::profile::timed;
 
 /// Computes `gamma·tanh(alpha·x) + beta`; the field is alpha.
@@ -38,8 +42,8 @@ impl DynamicTanhOps for Flex {
 }
 
 impl DynamicTanhBackwardOps for Flex {
-    fn dynamic_tanh_backward(saved: Squashed<Self>, grad: FlexTensor) -> [FlexTensor; 4] {
-        let Squashed { x, alpha, gamma } = saved;
+    fn dynamic_tanh_backward(saved: DynamicTanhSaved<Self>, grad: FlexTensor) -> [FlexTensor; 4] {
+        let DynamicTanhSaved { x, alpha, gamma } = saved;
         let [x, alpha, gamma, grad] = [x, alpha, gamma, grad].map(contiguous);
         timed("dynamic tanh, backward", || {
             backward([&x, &grad], &alpha, &gamma)
@@ -48,7 +52,7 @@ impl DynamicTanhBackwardOps for Flex {
 }
 
 fn forward(x: &FlexTensor, alpha: &FlexTensor, vectors: [&FlexTensor; 2]) -> FlexTensor {
-    let (x, width) = (x.clone(), last(x));
+    let (x, width) = (x.clone(), last_dim(x));
     let value = Value(number(alpha));
     let [gamma, beta] = vectors.map(slice);
     assert!(gamma.len() == width && beta.len() == width, "one a column");
@@ -59,7 +63,7 @@ fn forward(x: &FlexTensor, alpha: &FlexTensor, vectors: [&FlexTensor; 2]) -> Fle
         }
     };
     // SAFETY: `map_new` writes all of a row, and a piece consists of whole rows.
-    let out = unsafe { made_new(slice(&x).len(), whole_rows(PIECE, width), work) };
+    let out = unsafe { build_uninit(slice(&x).len(), row_piece_len(PIECE_LEN, width), work) };
     tensor(out, x.layout().shape().clone())
 }
 
@@ -91,7 +95,7 @@ impl WithSimd for Backward<'_> {
             let row = Row {
                 alpha: self.alpha,
                 inputs: [x, grad, self.gamma],
-                outputs: [zeroed(d_x), &mut *d_gamma, &mut *d_beta],
+                outputs: [fill_zeros(d_x), &mut *d_gamma, &mut *d_beta],
             };
             d_alpha[0] += row.with_simd(simd);
         }
@@ -117,7 +121,7 @@ impl WithSimd for Row<'_> {
         // Gradients of x, gamma and alpha.
         let gradients = |[x, g, gamma]: [Vector<S>; 3]| {
             let t = tanh(x * alpha);
-            let slope = (x.same(1.0) - t * t) * (g * gamma);
+            let slope = (x.splat_like(1.0) - t * t) * (g * gamma);
             [slope * alpha, g * t, slope * x]
         };
         let len = self.inputs[0].len();
@@ -156,11 +160,11 @@ fn backward(
     alpha: &FlexTensor,
     gamma: &FlexTensor,
 ) -> [FlexTensor; 4] {
-    let (shape, width, alpha) = (x.layout().shape().clone(), last(x), number(alpha));
+    let (shape, width, alpha) = (x.layout().shape().clone(), last_dim(x), number(alpha));
     let [x, grad, gamma] = [x, grad, gamma].map(slice);
     assert_eq!(x.len(), grad.len(), "a gradient of each number");
     assert_eq!(gamma.len(), width, "one gamma a column");
-    let piece = whole_rows(PIECE, width);
+    let piece = row_piece_len(PIECE_LEN, width);
     let sums = 2 * width + 1;
     let each = |(): &mut (), i: usize, [d_x, sums]: [&mut [MaybeUninit<f32>]; 2]| {
         let range = i * piece..i * piece + d_x.len();
@@ -170,12 +174,12 @@ fn backward(
             grad: &grad[range],
             gamma,
             d_x,
-            sums: zeroed(sums),
+            sums: fill_zeros(sums),
         });
     };
     let lens = [x.len(), x.len().div_ceil(piece) * sums];
     // SAFETY: the sums start as zeros, and so does each row of the gradient of x.
-    let [d_x, partial] = unsafe { made_new_with(lens, [piece, sums], 0.., || (), each) };
+    let [d_x, partial] = unsafe { build_uninit_with(lens, [piece, sums], 0.., || (), each) };
     let mut total = vec![0.0; sums];
     for part in partial.chunks_exact(sums) {
         map_in_place(Sum, &mut total, [part]);

@@ -3,7 +3,7 @@
 
 use burn_flex::FlexTensor;
 
-use super::buffer::{PIECE, contiguous, dims, made, slice, tensor};
+use super::buffer::{PIECE_LEN, build_zeroed, contiguous, dims, slice, tensor};
 use super::cross_entropy::integers;
 use super::linear::Sum;
 use super::simd::map_in_place;
@@ -14,8 +14,8 @@ pub fn forward(weight: FlexTensor, ids: FlexTensor) -> FlexTensor {
     let ([rows, width], [batch, seq]) = (dims(&weight), dims(&ids));
     let ids = integers(ids);
     let step = width.max(1);
-    let per_piece = (PIECE / step).max(1);
-    let out = made(ids.len() * width, per_piece * step, |first, piece| {
+    let per_piece = (PIECE_LEN / step).max(1);
+    let out = build_zeroed(ids.len() * width, per_piece * step, |first, piece| {
         let ids = &ids[first / step..];
         for (row, &id) in piece.chunks_exact_mut(step).zip(ids) {
             let id = usize::try_from(id).ok().filter(|&id| id < rows);
@@ -33,8 +33,8 @@ pub fn backward(ids: FlexTensor, grad: FlexTensor, rows: usize) -> FlexTensor {
     let ids = integers(ids);
     let step = width.max(1);
     // Only a few pieces, since each scans all ids.
-    let per_piece = (rows / 16).max(PIECE / step).max(1);
-    let out = made(rows * width, per_piece * step, |first, piece| {
+    let per_piece = (rows / 16).max(PIECE_LEN / step).max(1);
+    let out = build_zeroed(rows * width, per_piece * step, |first, piece| {
         let (low, count) = (first / step, piece.len() / step);
         for (&id, row) in ids.iter().zip(slice(&grad).chunks_exact(step)) {
             let id = id as usize;

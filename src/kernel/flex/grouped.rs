@@ -7,9 +7,9 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, made, made_with, slice, tensor};
+use super::buffer::{PIECE_LEN, build_zeroed, build_zeroed_with, contiguous, dims, slice, tensor};
 use super::linear::sum_of_rows;
-use super::product::{Grouped, Matrix, products_made};
+use super::product::{Grouped, Matrix, grouped_products};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use crate::kernel::extension::Maybe;
 use crate::kernel::grouped::Groups;
@@ -70,7 +70,7 @@ impl GroupedBackwardOps for Flex {
 
 /// Returns the rows of a group as a matrix.
 fn rows_of<'a>(x: &'a FlexTensor, groups: &Groups, group: usize) -> Matrix<'a> {
-    let ([_, width], rows) = (dims(x), groups.of(group));
+    let ([_, width], rows) = (dims(x), groups.rows_of(group));
     let numbers = &slice(x)[rows.start * width..rows.end * width];
     Matrix::rows(numbers, [rows.len(), width])
 }
@@ -99,7 +99,7 @@ fn forward(
             .map(|bias| &slice(bias)[group * d_out..][..d_out]),
     };
     let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
-    tensor(products_made(&products), [groups.rows(), d_out])
+    tensor(grouped_products(&products), [groups.rows(), d_out])
 }
 
 /// Computes `grad·weight`, group by group.
@@ -112,7 +112,7 @@ fn input_gradient(grad: FlexTensor, weight: FlexTensor, groups: &Groups) -> Flex
         row: None,
     };
     let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
-    tensor(products_made(&products), [groups.rows(), d_in])
+    tensor(grouped_products(&products), [groups.rows(), d_in])
 }
 
 /// Computes `gradᵀ·x`, group by group; zeros for a group without rows.
@@ -125,7 +125,7 @@ fn weight_gradient(x: FlexTensor, grad: FlexTensor, groups: &Groups) -> FlexTens
         row: None,
     };
     let products: Vec<Grouped> = (0..groups.len()).map(of_group).collect();
-    tensor(products_made(&products), [groups.len(), d_out, d_in])
+    tensor(grouped_products(&products), [groups.len(), d_out, d_in])
 }
 
 /// Returns the sum of each group's rows.
@@ -133,7 +133,7 @@ fn bias_gradient(grad: FlexTensor, groups: &Groups) -> FlexTensor {
     let grad = contiguous(grad);
     let [_, width] = dims(&grad);
     let sums = (0..groups.len()).flat_map(|group| {
-        let rows = groups.of(group);
+        let rows = groups.rows_of(group);
         sum_of_rows(&slice(&grad)[rows.start * width..rows.end * width], width)
     });
     tensor(sums.collect::<Vec<f32>>(), [groups.len(), width])
@@ -144,8 +144,8 @@ fn gather(x: FlexTensor, groups: &Groups) -> FlexTensor {
     let x = contiguous(x);
     let [_, width] = dims(&x);
     let step = width.max(1);
-    let (len, piece) = (groups.rows() * width, rows_of_a_piece(width) * step);
-    let out = made(len, piece, |first, piece| {
+    let (len, piece) = (groups.rows() * width, rows_per_task(width) * step);
+    let out = build_zeroed(len, piece, |first, piece| {
         for (row, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
             out.copy_from_slice(&slice(&x)[groups.token(row) * width..][..width]);
         }
@@ -171,7 +171,7 @@ struct PlusTimes(f32);
 impl Elementwise<2> for PlusTimes {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [sum, x]: [Vector<S>; 2]) -> Vector<S> {
-        x.mul_add(x.same(self.0), sum)
+        x.mul_add(x.splat_like(self.0), sum)
     }
 }
 
@@ -180,11 +180,11 @@ fn combine(y: FlexTensor, weights: Option<FlexTensor>, groups: &Groups) -> FlexT
     let (y, weights) = (contiguous(y), weights.map(contiguous));
     let ([_, width], choices) = (dims(&y), groups.choices());
     let step = width.max(1);
-    let (len, piece) = (groups.tokens() * width, rows_of_a_piece(width) * step);
-    let out = made(len, piece, |first, piece| {
+    let (len, piece) = (groups.tokens() * width, rows_per_task(width) * step);
+    let out = build_zeroed(len, piece, |first, piece| {
         for (token, out) in (first / step..).zip(piece.chunks_exact_mut(step)) {
             let mut empty = true;
-            for (choice, row) in groups.of_token(token).iter().enumerate() {
+            for (choice, row) in groups.rows_of_token(token).iter().enumerate() {
                 let Some(row) = row else { continue };
                 let weight = match &weights {
                     Some(weights) => slice(weights)[token * choices + choice],
@@ -211,7 +211,7 @@ fn combine_backward(
 ) -> [FlexTensor; 2] {
     let (y, weights, grad) = (contiguous(y), contiguous(weights), contiguous(grad));
     let ([_, width], rows, step) = (dims(&y), groups.rows(), dims::<2>(&y)[1].max(1));
-    let piece = rows_of_a_piece(width);
+    let piece = rows_per_task(width);
     let (lens, pieces) = ([rows * step, rows], [piece * step, piece]);
     let work = |(): &mut (), i: usize, [of_y, of_rows]: [&mut [f32]; 2]| {
         let rows = (i * piece..).zip(of_y.chunks_exact_mut(step).zip(of_rows));
@@ -222,7 +222,7 @@ fn combine_backward(
             *of_row = dot(grad, &slice(&y)[row * width..][..width]);
         }
     };
-    let [mut of_y, of_rows] = made_with(lens, pieces, 0.., || (), work);
+    let [mut of_y, of_rows] = build_zeroed_with(lens, pieces, 0.., || (), work);
     of_y.truncate(rows * width);
     let mut of_weights = vec![0.0; groups.tokens() * groups.choices()];
     for (choice, of_row) in groups.choice_of_rows().iter().zip(&of_rows) {
@@ -246,6 +246,6 @@ fn dot(x: &[f32], y: &[f32]) -> f32 {
 }
 
 /// Returns the number of rows of one task.
-fn rows_of_a_piece(width: usize) -> usize {
-    (PIECE / width.max(1)).max(1)
+fn rows_per_task(width: usize) -> usize {
+    (PIECE_LEN / width.max(1)).max(1)
 }

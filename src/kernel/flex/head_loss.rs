@@ -9,15 +9,15 @@ use burn_flex::{Flex, FlexTensor};
 use super::buffer::{contiguous, dims, slice, tensor, zeros};
 use super::cross_entropy::{Scored, integers, score_rows};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Put, product, product_made, product_on};
+use super::product::{Matrix, WriteMode, product, product_new, product_plus_row};
 use super::simd::map_in_place;
-use crate::kernel::NOT_SCORED;
+use crate::kernel::IGNORE_INDEX;
 use crate::kernel::extension::HeadLossSaved;
 
 /// Number of logits that exist at a time, 8 MiB, if that gives enough rows for a product.
-const SCORES: usize = 1 << 21;
+const MAX_LOGITS: usize = 1 << 21;
 /// Minimum number of rows of a product: the head is copied for each tile, in both directions.
-const ROWS: usize = 256;
+const MIN_ROWS: usize = 256;
 
 /// Hidden states, the head and the targets of one call.
 pub struct Problem {
@@ -78,7 +78,7 @@ impl Problem {
     fn scored(&self, d: usize) -> Rows<'_> {
         let all = self.targets.iter().enumerate();
         let places: Vec<usize> = all
-            .filter(|(_, t)| **t != NOT_SCORED)
+            .filter(|(_, t)| **t != IGNORE_INDEX)
             .map(|(i, _)| i)
             .collect();
         if places.len() == self.targets.len() {
@@ -102,7 +102,7 @@ impl Problem {
     fn run(&self, rows: &Rows, mut gradients: Option<&mut Gradients>) -> Vec<Scored> {
         let [_, d, vocab] = self.sizes();
         let (count, head) = (rows.places.len(), self.head());
-        let tile = (SCORES / vocab.max(1) / ROWS * ROWS).max(ROWS);
+        let tile = (MAX_LOGITS / vocab.max(1) / MIN_ROWS * MIN_ROWS).max(MIN_ROWS);
         let mut buffer = zeros(tile.min(count) * vocab);
         let mut all = Vec::with_capacity(count);
         for first in (0..count).step_by(tile) {
@@ -110,8 +110,8 @@ impl Problem {
             let hidden = Matrix::rows(&rows.hidden[first * d..(first + n) * d], [n, d]);
             let scores = &mut buffer[..n * vocab];
             match &self.bias {
-                None => product(scores, hidden, head, Put::REPLACE),
-                Some(bias) => product_on(scores, hidden, head, slice(bias)),
+                None => product(scores, hidden, head, WriteMode::REPLACE),
+                Some(bias) => product_plus_row(scores, hidden, head, slice(bias)),
             }
             let targets = &rows.targets[first..first + n];
             all.extend(score_rows(scores, vocab, targets, self.smoothing));
@@ -128,10 +128,10 @@ impl Problem {
         let vocab = scores.len() / n;
         let scores = Matrix::rows(scores, [n, vocab]);
         let rows = &mut to.hidden[first * d..(first + n) * d];
-        product(rows, scores, self.head().transposed(), Put::REPLACE);
+        product(rows, scores, self.head().transposed(), WriteMode::REPLACE);
         match first {
-            0 => to.weight = product_made(scores.transposed(), hidden, None),
-            _ => product(&mut to.weight, scores.transposed(), hidden, Put::ADD),
+            0 => to.weight = product_new(scores.transposed(), hidden, None),
+            _ => product(&mut to.weight, scores.transposed(), hidden, WriteMode::ADD),
         }
         if let Some(bias) = &mut to.bias {
             map_in_place(super::linear::Sum, bias, [&sum_of_rows(scores.data, vocab)]);

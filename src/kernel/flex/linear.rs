@@ -4,8 +4,8 @@ use burn_flex::FlexTensor;
 use pulp::Simd;
 
 use super::activation::elementwise;
-use super::buffer::{ALONE, contiguous, dims, slice, tensor};
-use super::product::{Matrix, product_made, stored_made};
+use super::buffer::{SINGLE_THREAD_LEN, contiguous, dims, slice, tensor};
+use super::product::{Matrix, product_new, product_with_panels};
 use super::simd::{Elementwise, Vector, map_in_place};
 use super::threads;
 use crate::kernel::{PANEL, PANEL_MARK};
@@ -30,7 +30,7 @@ fn as_rows(x: &FlexTensor) -> [usize; 2] {
 }
 
 /// Returns the matrix with its rows or its columns contiguous; copies only if neither are.
-fn dense(x: FlexTensor) -> FlexTensor {
+fn make_dense(x: FlexTensor) -> FlexTensor {
     let strides = x.layout().strides();
     match strides.contains(&1) && strides.iter().all(|stride| *stride >= 0) {
         true => x,
@@ -50,7 +50,7 @@ fn matrix(x: &FlexTensor) -> Matrix<'_> {
 }
 
 /// Returns `out`, row after row, in the shape of `x` with another last dimension.
-fn shaped(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
+fn with_last_dim(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
     let mut shape = x.layout().shape().clone();
     let rank = shape.num_dims();
     shape[rank - 1] = last;
@@ -59,25 +59,25 @@ fn shaped(out: Vec<f32>, x: &FlexTensor, last: usize) -> FlexTensor {
 
 /// Computes `x·weightᵀ + bias`.
 pub fn forward(x: FlexTensor, weight: FlexTensor, bias: Option<FlexTensor>) -> FlexTensor {
-    let (x, weight) = (contiguous(x), dense(weight));
+    let (x, weight) = (contiguous(x), make_dense(weight));
     let left = Matrix::rows(slice(&x), as_rows(&x));
     let right = matrix(&weight).transposed();
     let bias = bias.map(contiguous);
     let bias = bias.as_ref().map(slice);
-    let out = match panels(&weight, left.shape[1]) {
-        Some(panels) => stored_made(left, panels, bias),
-        None => product_made(left, right, bias),
+    let out = match packed_panels(&weight, left.shape[1]) {
+        Some(panels) => product_with_panels(left, panels, bias),
+        None => product_new(left, right, bias),
     };
     let d_out = match left.shape[0] {
         0 => right.shape[1],
         rows => out.len() / rows,
     };
-    shaped(out, &x, d_out)
+    with_last_dim(out, &x, d_out)
 }
 
 /// Returns the panels of a weight that is stored in panels for rows of this width: everything before the marker row.
 /// Returns `None` for any other weight, which is an ordinary matrix whose shape the product checks.
-fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
+fn packed_panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
     let [rows, width] = dims(weight);
     if rows == 0 || width == 0 || !width.is_multiple_of(PANEL) {
         return None;
@@ -99,10 +99,10 @@ fn panels(weight: &FlexTensor, d_in: usize) -> Option<&[f32]> {
 
 /// Computes `grad·weight`.
 pub fn input_gradient(grad: FlexTensor, weight: FlexTensor) -> FlexTensor {
-    let (grad, weight) = (contiguous(grad), dense(weight));
+    let (grad, weight) = (contiguous(grad), make_dense(weight));
     let left = Matrix::rows(slice(&grad), as_rows(&grad));
     let right = matrix(&weight);
-    shaped(product_made(left, right, None), &grad, right.shape[1])
+    with_last_dim(product_new(left, right, None), &grad, right.shape[1])
 }
 
 /// Computes `gradᵀ·x` over all positions.
@@ -111,7 +111,7 @@ pub fn weight_gradient(x: FlexTensor, grad: FlexTensor) -> FlexTensor {
     let left = Matrix::rows(slice(&grad), as_rows(&grad)).transposed();
     let right = Matrix::rows(slice(&x), as_rows(&x));
     let shape = [left.shape[0], right.shape[1]];
-    tensor(product_made(left, right, None), shape)
+    tensor(product_new(left, right, None), shape)
 }
 
 /// Number of rows that are summed into one partial sum; fixed, so that the order of additions is.
@@ -136,7 +136,7 @@ pub fn sum_of_rows(elements: &[f32], width: usize) -> Vec<f32> {
         }
         sum
     };
-    let mut partials: Vec<Vec<f32>> = if elements.len() <= ALONE {
+    let mut partials: Vec<Vec<f32>> = if elements.len() <= SINGLE_THREAD_LEN {
         elements.chunks(ROWS * width).map(partial).collect()
     } else {
         threads::map(elements.chunks(ROWS * width), partial)

@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 
 use pulp::{Simd, WithSimd};
 
-use super::buffer::zeroed;
+use super::buffer::fill_zeros;
 use super::simd::{Vector, run};
 
 /// An elementwise function of `N` inputs.
@@ -64,7 +64,7 @@ pub fn map_new<const N: usize, F: Elementwise<N>>(
             }
             if !tail.is_empty() {
                 let x = tails.map(|t| Vector::new(simd, simd.partial_load_f32s(t)));
-                simd.partial_store_f32s(zeroed(tail), f.apply(simd, x).lanes());
+                simd.partial_store_f32s(fill_zeros(tail), f.apply(simd, x).lanes());
             }
         }
     }

@@ -11,11 +11,11 @@ use super::simd::Vector;
 /// `eˣ`, within 1 ulp; 0 below −86.6 and infinite above 88.72.
 #[inline(always)]
 pub fn exp<S: Simd>(x: Vector<S>) -> Vector<S> {
-    exp_below(x.min(x.same(MOST))).unless_nan(x)
+    exp_below(x.min(x.splat_like(MAX_EXPONENT))).unless_nan(x)
 }
 
 /// Slightly more than the exponent from which `exp` is infinite.
-const MOST: f32 = 88.8;
+const MAX_EXPONENT: f32 = 88.8;
 
 /// `eˣ` of numbers up to 88.8, and of NaN; enough for softmax, whose exponents are never positive.
 #[inline(always)]
@@ -24,10 +24,10 @@ pub fn exp_below<S: Simd>(x: Vector<S>) -> Vector<S> {
     const ROUND: f32 = 12_582_912.0;
     const LOWEST: f32 = -86.6;
     let rounded = x.affine(std::f32::consts::LOG2_E, ROUND);
-    let n = rounded - x.same(ROUND);
+    let n = rounded - x.splat_like(ROUND);
     // ln 2 in two parts: the first has few bits, so that its product with n is exact, fused or not.
-    let r = n.mul_add(x.same(-0.693_359_4), x);
-    let r = n.mul_add(x.same(2.121_944_4e-4), r);
+    let r = n.mul_add(x.splat_like(-0.693_359_4), x);
+    let r = n.mul_add(x.splat_like(2.121_944_4e-4), r);
     let p = r.polynomial([
         1.987_569_1e-4,
         1.398_199_9e-3,
@@ -36,12 +36,12 @@ pub fn exp_below<S: Simd>(x: Vector<S>) -> Vector<S> {
         1.666_666_6e-1,
         5e-1,
     ]);
-    let p = p.mul_add(r * r, r) + x.same(1.0);
+    let p = p.mul_add(r * r, r) + x.splat_like(1.0);
     // Twice half the power, since 2¹²⁸ itself would overflow.
     let y = p * rounded.half_power_of_two();
     let y = y + y;
     // For −∞ and numbers far below zero, the result above is meaningless.
-    x.select_less(x.same(LOWEST), x.same(0.0), y)
+    x.select_less(x.splat_like(LOWEST), x.splat_like(0.0), y)
 }
 
 /// `tanh x`.
@@ -58,9 +58,10 @@ pub fn tanh<S: Simd>(x: Vector<S>) -> Vector<S> {
     ]);
     let small = (small * z).mul_add(x, x);
     // Beyond 9.1, tanh is 1 in float32; the bound keeps exp finite.
-    let e = exp((size + size).min(x.same(20.0)));
-    let large = (x.same(1.0) - x.same(2.0) / (e + x.same(1.0))).copy_sign(x);
-    size.select_less(x.same(0.625), small, large).unless_nan(x)
+    let e = exp((size + size).min(x.splat_like(20.0)));
+    let large = (x.splat_like(1.0) - x.splat_like(2.0) / (e + x.splat_like(1.0))).copy_sign(x);
+    size.select_less(x.splat_like(0.625), small, large)
+        .unless_nan(x)
 }
 
 /// The error function.
@@ -77,7 +78,7 @@ pub fn erf<S: Simd>(x: Vector<S>) -> Vector<S> {
     ]);
     let small = small.mul_add(x, x);
     // Beyond 3.93, erf is 1 in float32.
-    let bounded = size.min(x.same(4.0));
+    let bounded = size.min(x.splat_like(4.0));
     let log = bounded.polynomial([
         -1.076_316_3e-5,
         3.180_595_8e-4,
@@ -87,14 +88,15 @@ pub fn erf<S: Simd>(x: Vector<S>) -> Vector<S> {
         -6.351_815e-1,
         -1.128_641,
     ]);
-    let large = (x.same(1.0) - exp(log * bounded)).copy_sign(x);
-    size.select_less(x.same(0.93), small, large).unless_nan(x)
+    let large = (x.splat_like(1.0) - exp(log * bounded)).copy_sign(x);
+    size.select_less(x.splat_like(0.93), small, large)
+        .unless_nan(x)
 }
 
 /// The logistic function `1/(1 + e⁻ˣ)`.
 #[inline(always)]
 pub fn sigmoid<S: Simd>(x: Vector<S>) -> Vector<S> {
-    let one = x.same(1.0);
+    let one = x.splat_like(1.0);
     one / (one + exp(-x))
 }
 

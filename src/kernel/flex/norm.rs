@@ -6,7 +6,10 @@ use std::mem::MaybeUninit;
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{MADE, PIECE, contiguous, made_new, made_new_with, slice, tensor, zeroed};
+use super::buffer::{
+    PIECE_LEN, ZEROED_PIECE_LEN, build_uninit, build_uninit_with, contiguous, fill_zeros, slice,
+    tensor,
+};
 use super::linear::Sum;
 use super::simd::{Vector, map_in_place, row_sum, run};
 use crate::kernel::extension::NormSettings;
@@ -70,7 +73,7 @@ pub fn forward(
     settings: NormSettings,
 ) -> FlexTensor {
     let x = contiguous(x);
-    let width = last(&x);
+    let width = last_dim(&x);
     let (gamma, beta) = vectors(width, gamma, beta);
     let work = |first: usize, out: &mut [MaybeUninit<f32>]| {
         run(Forward {
@@ -82,7 +85,7 @@ pub fn forward(
         });
     };
     // SAFETY: `Forward` writes all of its output.
-    let out = unsafe { made_new(slice(&x).len(), whole_rows(PIECE, width), work) };
+    let out = unsafe { build_uninit(slice(&x).len(), row_piece_len(PIECE_LEN, width), work) };
     tensor(out, x.layout().shape().clone())
 }
 
@@ -131,10 +134,10 @@ pub fn forward_of_sum(
     settings: NormSettings,
 ) -> [FlexTensor; 2] {
     let terms = terms.map(contiguous);
-    let width = last(&terms[0]);
+    let width = last_dim(&terms[0]);
     let (gamma, beta) = vectors(width, gamma, beta);
     let len = slice(&terms[0]).len();
-    let piece = whole_rows(MADE, width);
+    let piece = row_piece_len(ZEROED_PIECE_LEN, width);
     let work = |i: usize, [sum, out]: [&mut [MaybeUninit<f32>]; 2]| {
         run(ForwardOfSum {
             terms: terms
@@ -144,14 +147,14 @@ pub fn forward_of_sum(
             gamma: slice(&gamma),
             beta: beta.as_ref().map(slice),
             settings,
-            sum: zeroed(sum),
+            sum: fill_zeros(sum),
             out,
         });
     };
     let sizes = ([len; 2], [piece; 2]);
     let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
     // SAFETY: the sum starts as zeros, and `ForwardOfSum` writes all of its output.
-    let made = unsafe { made_new_with(sizes.0, sizes.1, 0.., || (), each) };
+    let made = unsafe { build_uninit_with(sizes.0, sizes.1, 0.., || (), each) };
     let shape = terms[0].layout().shape();
     made.map(|numbers| tensor(numbers, shape.clone()))
 }
@@ -213,7 +216,7 @@ pub fn backward(
     settings: NormSettings,
 ) -> [FlexTensor; 3] {
     let (x, grad) = (contiguous(x), contiguous(grad));
-    let width = last(&x);
+    let width = last_dim(&x);
     let (gamma, _) = vectors(width, gamma, None);
     assert_eq!(
         slice(&x).len(),
@@ -221,12 +224,12 @@ pub fn backward(
         "a gradient of each number"
     );
     let len = slice(&x).len();
-    let piece = whole_rows(PIECE, width);
+    let piece = row_piece_len(PIECE_LEN, width);
     let pieces = len.div_ceil(piece);
     let sums = 2 * width.max(1);
     let work = |i: usize, [d_x, sums]: [&mut [MaybeUninit<f32>]; 2]| {
         let range = i * piece..i * piece + d_x.len();
-        let (d_gamma, d_beta) = zeroed(sums).split_at_mut(width);
+        let (d_gamma, d_beta) = fill_zeros(sums).split_at_mut(width);
         run(Backward {
             x: &slice(&x)[range.clone()],
             gamma: slice(&gamma),
@@ -240,7 +243,7 @@ pub fn backward(
     let lens = [len, pieces * sums];
     let each = |(): &mut (), i, parts: [&mut [MaybeUninit<f32>]; 2]| work(i, parts);
     // SAFETY: the sums start as zeros, and `Backward` writes all of the gradient of x.
-    let [d_x, partial] = unsafe { made_new_with(lens, [piece, sums], 0.., || (), each) };
+    let [d_x, partial] = unsafe { build_uninit_with(lens, [piece, sums], 0.., || (), each) };
     let mut total = vec![0.0; 2 * width];
     for part in partial.chunks_exact(sums) {
         map_in_place(Sum, &mut total, [part]);
@@ -270,12 +273,12 @@ fn vectors(
 }
 
 /// Returns the size of the last dimension.
-pub fn last(x: &FlexTensor) -> usize {
+pub fn last_dim(x: &FlexTensor) -> usize {
     let shape = x.layout().shape();
     shape[shape.num_dims() - 1]
 }
 
 /// Returns the number of elements of a piece of whole rows: at most `most`, but at least one row.
-pub fn whole_rows(most: usize, width: usize) -> usize {
+pub fn row_piece_len(most: usize, width: usize) -> usize {
     ((most / width.max(1)).max(1) * width).max(1)
 }

@@ -4,7 +4,9 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
 use super::activation::elementwise;
-use super::buffer::{MADE, PIECE, contiguous, made, slice, slice_mut, tensor};
+use super::buffer::{
+    PIECE_LEN, ZEROED_PIECE_LEN, build_zeroed, contiguous, slice, slice_mut, tensor,
+};
 use super::simd::{Elementwise, Vector, map, map_in_place, row_sum, run};
 use super::threads;
 use crate::kernel::AdamwArgs;
@@ -41,7 +43,7 @@ pub fn sum_of_squares(x: FlexTensor) -> f64 {
     let x = contiguous(x);
     let piece = |part: &[f32]| f64::from(run(Squares(part)));
     let elements = slice(&x);
-    threads::map(elements.chunks(PIECE), piece).iter().sum()
+    threads::map(elements.chunks(PIECE_LEN), piece).iter().sum()
 }
 
 struct SquaredDifferences<'a>([&'a [f32]; 2]);
@@ -60,7 +62,7 @@ pub fn squared_distance(x: FlexTensor, y: FlexTensor) -> f64 {
     let (x, y) = (contiguous(x), contiguous(y));
     let piece = |(x, y): (&[f32], &[f32])| f64::from(run(SquaredDifferences([x, y])));
     let (x, y) = (slice(&x), slice(&y));
-    let pieces = x.chunks(PIECE).zip(y.chunks(PIECE));
+    let pieces = x.chunks(PIECE_LEN).zip(y.chunks(PIECE_LEN));
     threads::map(pieces, piece).iter().sum()
 }
 
@@ -78,7 +80,7 @@ impl Mean {
 impl Elementwise<2> for Mean {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [mean, grad]: [Vector<S>; 2]) -> Vector<S> {
-        mean.mul_add(mean.same(self.0), grad * self.1)
+        mean.mul_add(mean.splat_like(self.0), grad * self.1)
     }
 }
 
@@ -96,7 +98,7 @@ impl MeanSquare {
 impl Elementwise<2> for MeanSquare {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [mean, grad]: [Vector<S>; 2]) -> Vector<S> {
-        mean.mul_add(mean.same(self.0), grad * grad * self.1)
+        mean.mul_add(mean.splat_like(self.0), grad * grad * self.1)
     }
 }
 
@@ -163,7 +165,7 @@ pub fn adamw_step(
     let rule = Rule::new(args);
     let grad = contiguous(grad);
     let [m, v] = moments;
-    let (mut param, mut m, mut v) = (own(param), own(m), own(v));
+    let (mut param, mut m, mut v) = (into_owned(param), into_owned(m), into_owned(v));
     let exclusive = "a tensor that was just copied if anything else held it";
     let p = slice_mut(&mut param).expect(exclusive);
     let (first, second) = (
@@ -171,19 +173,24 @@ pub fn adamw_step(
         slice_mut(&mut v).expect(exclusive),
     );
     let g = slice(&grad);
-    let moments = first.chunks_mut(PIECE).zip(second.chunks_mut(PIECE));
-    let pieces = p.chunks_mut(PIECE).zip(moments).zip(g.chunks(PIECE));
+    let moments = first
+        .chunks_mut(PIECE_LEN)
+        .zip(second.chunks_mut(PIECE_LEN));
+    let pieces = p
+        .chunks_mut(PIECE_LEN)
+        .zip(moments)
+        .zip(g.chunks(PIECE_LEN));
     threads::for_each(pieces, |((p, (m, v)), g)| rule.apply(p, m, v, g));
     [param, m, v]
 }
 
 /// Returns the tensor as the only owner of its buffer, copying it if necessary.
-pub(super) fn own(x: FlexTensor) -> FlexTensor {
+pub(super) fn into_owned(x: FlexTensor) -> FlexTensor {
     let x = contiguous(x);
     if x.is_unique() {
         return x;
     }
-    let copy = made(slice(&x).len(), MADE, |first, piece| {
+    let copy = build_zeroed(slice(&x).len(), ZEROED_PIECE_LEN, |first, piece| {
         map(Scale(1.0), [&slice(&x)[first..first + piece.len()]], piece);
     });
     tensor(copy, x.layout().shape().clone())

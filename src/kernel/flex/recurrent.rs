@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use burn_flex::{Flex, FlexTensor};
 
-use super::buffer::{Shared, dims};
+use super::buffer::{SharedBuffer, dims};
 use super::{recurrent_backward, recurrent_forward, threads};
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
@@ -28,10 +28,10 @@ const TASKS: usize = 8;
 const HEIGHT: usize = 6;
 
 /// Number of multiply-adds of a position from which a second thread pays off.
-const THREADS_FROM: usize = 64 * 64 * 64;
+const PARALLEL_FROM: usize = 64 * 64 * 64;
 
 /// Number of positions up to which packing the weights does not pay off.
-const FEW: usize = 2;
+const UNPACKED_POSITIONS: usize = 2;
 
 /// Sizes and settings of a recurrence.
 #[derive(Clone, Copy)]
@@ -72,12 +72,12 @@ impl<'a> Shape<'a> {
     }
 
     /// Returns whether products read the weights unpacked.
-    pub fn few(&self) -> bool {
-        self.seq <= FEW
+    pub fn reads_unpacked(&self) -> bool {
+        self.seq <= UNPACKED_POSITIONS
     }
 
     /// Calls `work` for the tasks of a position, on all threads if they are large enough.
-    pub fn each(&self, work: impl Fn(Task) + Sync) {
+    pub fn for_each_task(&self, work: impl Fn(Task) + Sync) {
         let units = self.d.div_ceil(UNITS).max(1);
         let parts = TASKS.div_ceil(units);
         let rows = self.batch.div_ceil(parts).next_multiple_of(HEIGHT).max(1);
@@ -89,7 +89,7 @@ impl<'a> Shape<'a> {
             }
         };
         let tasks = (0..units * self.batch.div_ceil(rows)).map(task);
-        if self.batch * self.width() * self.d < THREADS_FROM {
+        if self.batch * self.width() * self.d < PARALLEL_FROM {
             tasks.for_each(work);
         } else {
             threads::for_each(tasks, work);
@@ -113,7 +113,7 @@ impl Task {
     /// As for [`Shared::row`]: the row must be one of this task's, or no task may write it.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
-    pub unsafe fn of<'a>(&self, buffer: &'a Shared, start: usize) -> &'a mut [f32] {
+    pub unsafe fn of<'a>(&self, buffer: &'a SharedBuffer, start: usize) -> &'a mut [f32] {
         // SAFETY: by the caller's promise.
         unsafe { buffer.row(start + self.units.start, self.units.len()) }
     }
@@ -121,17 +121,17 @@ impl Task {
 
 thread_local! {
     /// Scratch memory for a task's products.
-    static PRODUCTS: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
+    static SCRATCH: RefCell<Vec<f32>> = const { RefCell::new(Vec::new()) };
 }
 
 /// Calls `work` with this thread's scratch memory of `len` elements.
-pub fn with_room(len: usize, work: impl FnOnce(&mut [f32])) {
-    let mut room = PRODUCTS.take();
+pub fn with_scratch(len: usize, work: impl FnOnce(&mut [f32])) {
+    let mut room = SCRATCH.take();
     if room.len() < len {
         room.resize(len, 0.0);
     }
     work(&mut room[..len]);
-    PRODUCTS.set(room);
+    SCRATCH.set(room);
 }
 
 impl RecurrenceOps for Flex {

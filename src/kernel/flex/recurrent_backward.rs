@@ -7,10 +7,10 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{Shared, contiguous, made, slice, tensor, zeros};
+use super::buffer::{SharedBuffer, build_zeroed, contiguous, slice, tensor, zeros};
 use super::linear::sum_of_rows;
-use super::product::{Matrix, Packed, Put, product, product_made};
-use super::recurrent::{Shape, Task, with_room};
+use super::product::{Matrix, Packed, WriteMode, product, product_new};
+use super::recurrent::{Shape, Task, with_scratch};
 use super::recurrent_cells::{self as cells, Units};
 use super::simd::run;
 use crate::kernel::recurrent::extension::{RecurrenceGradients, RecurrenceSaved};
@@ -45,11 +45,11 @@ pub fn backward(
     };
     let none: &mut [f32] = &mut [];
     let buffers = Buffers {
-        gates: Shared::new(gates.storage_mut()),
-        inner: Shared::new(inner.as_mut().map_or(none, FlexTensor::storage_mut)),
-        carried: Shared::new(&mut carried),
-        d_c: Shared::new(&mut d_c),
-        d_h: Shared::new(&mut d_h),
+        gates: SharedBuffer::new(gates.storage_mut()),
+        inner: SharedBuffer::new(inner.as_mut().map_or(none, FlexTensor::storage_mut)),
+        carried: SharedBuffer::new(&mut carried),
+        d_c: SharedBuffer::new(&mut d_c),
+        d_h: SharedBuffer::new(&mut d_h),
     };
     saved.positions(&buffers, weight);
     let (d_gates, d_inner) = (slice(&gates), inner.as_ref().map(slice));
@@ -80,11 +80,11 @@ struct Saved<'a> {
 
 /// The outputs of the backward pass.
 struct Buffers {
-    gates: Shared,
-    inner: Shared,
-    carried: Shared,
-    d_c: Shared,
-    d_h: Shared,
+    gates: SharedBuffer,
+    inner: SharedBuffer,
+    carried: SharedBuffer,
+    d_c: SharedBuffer,
+    d_h: SharedBuffer,
 }
 
 impl Saved<'_> {
@@ -99,7 +99,7 @@ impl Saved<'_> {
                 0 => (even, &*odd),
                 _ => (odd, &*even),
             };
-            let now = Shared::new(now);
+            let now = SharedBuffer::new(now);
             weights.each(&self.shape, later, |task, products| {
                 run(Slopes {
                     saved: self,
@@ -141,7 +141,7 @@ impl Saved<'_> {
                 }
             }
         };
-        let before = made(positions * d, (seq * d).max(1), each);
+        let before = build_zeroed(positions * d, (seq * d).max(1), each);
         let width = self.shape.width();
         let before = Matrix::rows(&before, [positions, d]);
         let gates = Matrix::rows(gates, [positions, width]).transposed();
@@ -153,12 +153,12 @@ impl Saved<'_> {
                     shape: [2 * d, positions],
                     ..gates
                 };
-                product(outer, two, before, Put::REPLACE);
+                product(outer, two, before, WriteMode::REPLACE);
                 let inner = Matrix::rows(inner, [positions, d]).transposed();
-                product(last, inner, before, Put::REPLACE);
+                product(last, inner, before, WriteMode::REPLACE);
                 out
             }
-            _ => product_made(gates, before, None),
+            _ => product_new(gates, before, None),
         }
     }
 }
@@ -172,7 +172,7 @@ enum Weights<'a> {
 impl<'a> Weights<'a> {
     fn new(shape: &Shape, weight: &'a [f32]) -> Self {
         let right = Matrix::rows(weight, [shape.width(), shape.d]);
-        match shape.few() {
+        match shape.reads_unpacked() {
             true => Self::Direct(right),
             false => Self::Packed(Packed::new(right)),
         }
@@ -184,16 +184,16 @@ impl<'a> Weights<'a> {
         let mut whole = Vec::new();
         if let Self::Direct(right) = self {
             let left = Matrix::rows(gates, [shape.batch, width]);
-            whole = product_made(left, *right, None);
+            whole = product_new(left, *right, None);
         }
-        shape.each(|task| {
+        shape.for_each_task(|task| {
             let (rows, n) = (task.rows.len(), task.units.len());
-            with_room(rows * n, |room| {
+            with_scratch(rows * n, |room| {
                 match self {
                     Self::Packed(packed) => {
                         let left = &gates[task.rows.start * width..];
                         let left = Matrix::rows(left, [rows, width]);
-                        packed.product(room, left, task.units.clone(), Put::TILE);
+                        packed.product(room, left, task.units.clone(), WriteMode::TILE);
                     }
                     Self::Direct(_) => {
                         for (out, row) in room.chunks_exact_mut(n).zip(task.rows.clone()) {
@@ -214,7 +214,7 @@ struct Slopes<'a> {
     buffers: &'a Buffers,
     at: usize,
     /// Gradients of the products with h, `[batch, gates·d]`, which the previous position reads.
-    now: &'a Shared,
+    now: &'a SharedBuffer,
     task: &'a Task,
     products: &'a [f32],
 }

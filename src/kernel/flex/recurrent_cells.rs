@@ -126,8 +126,8 @@ impl Formula<3, 2, 0> for ElmanBackward {
         [_, carried]: [Vector<S>; 2],
     ) -> ([Vector<S>; 2], [Vector<S>; 0]) {
         let d = grad + rest + carried;
-        let slope = (-h).mul_add(h, h.same(1.0));
-        ([d * slope, h.same(0.0)], [])
+        let slope = (-h).mul_add(h, h.splat_like(1.0));
+        ([d * slope, h.splat_like(0.0)], [])
     }
 }
 
@@ -141,7 +141,7 @@ impl Formula<3, 5, 0> for GruBackward {
         [grad, rest, h]: [Vector<S>; 3],
         [r, z, n, inner, carried]: [Vector<S>; 5],
     ) -> ([Vector<S>; 5], [Vector<S>; 0]) {
-        let one = r.same(1.0);
+        let one = r.splat_like(1.0);
         let d = grad + rest + carried;
         let dn = d * (one - z) * (-n).mul_add(n, one);
         let dz = d * (h - n) * z * (one - z);
@@ -160,7 +160,7 @@ impl Formula<4, 6, 0> for LstmBackward {
         [grad, rest, new, old]: [Vector<S>; 4],
         [i, f, g, o, carried, d_c]: [Vector<S>; 6],
     ) -> ([Vector<S>; 6], [Vector<S>; 0]) {
-        let one = i.same(1.0);
+        let one = i.splat_like(1.0);
         let d = grad + rest + carried;
         let t = tanh(new);
         let d_o = d * t * o * (one - o);
@@ -168,6 +168,6 @@ impl Formula<4, 6, 0> for LstmBackward {
         let d_i = d_c * g * i * (one - i);
         let d_f = d_c * old * f * (one - f);
         let d_g = d_c * i * (-g).mul_add(g, one);
-        ([d_i, d_f, d_g, d_o, i.same(0.0), d_c * f], [])
+        ([d_i, d_f, d_g, d_o, i.splat_like(0.0), d_c * f], [])
     }
 }

@@ -4,9 +4,9 @@
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{Shared, contiguous, room, slice, tensor, zeros};
-use super::product::{Matrix, Packed, Put, product};
-use super::recurrent::{Shape, Task, with_room};
+use super::buffer::{SharedBuffer, contiguous, scratch_buffer, slice, tensor, zeros};
+use super::product::{Matrix, Packed, WriteMode, product};
+use super::recurrent::{Shape, Task, with_scratch};
 use super::recurrent_cells::{self as cells, Units};
 use super::simd::run;
 use super::threads;
@@ -35,9 +35,9 @@ pub fn forward(
     let zeros = vec![0.0; d];
     let mut states = [slice(&h).to_vec(), vec![0.0; batch * d]];
     let buffers = Buffers {
-        gates: Shared::new(gates.storage_mut()),
-        y: Shared::new(&mut y),
-        inner: Shared::new(&mut inner),
+        gates: SharedBuffer::new(gates.storage_mut()),
+        y: SharedBuffer::new(&mut y),
+        inner: SharedBuffer::new(&mut inner),
     };
     let weights = Weights::new(&shape, slice(&weight));
     for at in 0..seq {
@@ -51,7 +51,7 @@ pub fn forward(
             shape,
             at,
             before: &*before,
-            after: Shared::new(after),
+            after: SharedBuffer::new(after),
             extra: extra.as_ref().map(slice),
             zeros: &zeros,
             buffers: &buffers,
@@ -76,9 +76,9 @@ pub fn forward(
 
 /// The outputs of all positions.
 struct Buffers {
-    gates: Shared,
-    y: Shared,
-    inner: Shared,
+    gates: SharedBuffer,
+    y: SharedBuffer,
+    inner: SharedBuffer,
 }
 
 /// The weights, as read by the products of a position.
@@ -93,7 +93,7 @@ impl<'a> Weights<'a> {
     fn new(shape: &Shape, weight: &'a [f32]) -> Self {
         let d = shape.d;
         let right = Matrix::rows(weight, [shape.width(), d]).transposed();
-        if shape.few() {
+        if shape.reads_unpacked() {
             return Self::Direct(right);
         }
         let gate = |gate: &'a [f32]| Packed::new(Matrix::rows(gate, [d, d]).transposed());
@@ -105,12 +105,12 @@ impl<'a> Weights<'a> {
         let gates = position.shape.settings.cell.gates();
         let left = Matrix::rows(position.before, [batch, d]);
         match self {
-            Self::Packed(packed) => position.shape.each(|task| {
+            Self::Packed(packed) => position.shape.for_each_task(|task| {
                 let (rows, units) = (task.rows.len(), task.units.len());
                 let left = Matrix::rows(&position.before[task.rows.start * d..], [rows, d]);
-                with_room(gates * rows * units, |room| {
+                with_scratch(gates * rows * units, |room| {
                     for (out, packed) in room.chunks_exact_mut(rows * units).zip(packed) {
-                        packed.product(out, left, task.units.clone(), Put::TILE);
+                        packed.product(out, left, task.units.clone(), WriteMode::TILE);
                     }
                     let at = |gate, row| (gate * rows + row) * units;
                     run(Gates {
@@ -123,9 +123,9 @@ impl<'a> Weights<'a> {
             }),
             Self::Direct(right) => {
                 let width = gates * d;
-                let mut hidden = room(batch * width);
-                product(&mut hidden, left, *right, Put::REPLACE);
-                position.shape.each(|task| {
+                let mut hidden = scratch_buffer(batch * width);
+                product(&mut hidden, left, *right, WriteMode::REPLACE);
+                position.shape.for_each_task(|task| {
                     let first = task.rows.start * width + task.units.start;
                     run(Gates {
                         position,
@@ -146,7 +146,7 @@ struct Position<'a> {
     /// h before the position, `[batch, d]`.
     before: &'a [f32],
     /// h after the position.
-    after: Shared,
+    after: SharedBuffer,
     extra: Option<&'a [f32]>,
     zeros: &'a [f32],
     buffers: &'a Buffers,

@@ -5,7 +5,7 @@ use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{PIECE, contiguous, dims, made, slice, tensor};
+use super::buffer::{PIECE_LEN, build_zeroed, contiguous, dims, slice, tensor};
 use super::simd::run;
 
 /// Rotates one head at one position.
@@ -67,9 +67,9 @@ pub fn forward(
     let strides: Vec<usize> = x.layout().strides().iter().map(|&s| s as usize).collect();
     let source = &slice(&x)[x.layout().start_offset()..];
     let width = d_head.max(1);
-    let per_piece = (PIECE / width).max(1);
+    let per_piece = (PIECE_LEN / width).max(1);
     let len = batch * heads * seq * d_head;
-    let out = made(len, per_piece * width, |first, piece| {
+    let out = build_zeroed(len, per_piece * width, |first, piece| {
         for (i, out) in piece.chunks_exact_mut(width).enumerate() {
             let vector = first / width + i;
             let (head, position) = (vector % heads, vector / heads % seq);

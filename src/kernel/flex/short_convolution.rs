@@ -6,16 +6,16 @@ use std::ops::Range;
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::buffer::{Shared, contiguous, dims, slice, tensor, zeros};
+use super::buffer::{SharedBuffer, contiguous, dims, slice, tensor, zeros};
 use super::math::sigmoid;
 use super::simd::{Vector, run};
-use super::strips::{Strip, WIDE, load, store, summed, transposed};
+use super::strips::{STRIP_WIDTH, Strip, load, store, sum_vectors, transpose};
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
+use crate::kernel::short_convolution::available_positions;
 use crate::kernel::short_convolution::extension::{
-    Convolved, ConvolvedSettings, ShortConvolutionBackwardOps, ShortConvolutionOps,
+    ConvolutionSaved, ShortConvolutionBackwardOps, ShortConvolutionOps, ShortConvolutionSettings,
 };
-use crate::kernel::short_convolution::reaches;
 
 impl ShortConvolutionOps for Flex {
     fn short_convolution(
@@ -23,9 +23,9 @@ impl ShortConvolutionOps for Flex {
         weight: FlexTensor,
         bias: FlexTensor,
         before: Maybe<Self>,
-        settings: ConvolvedSettings,
+        settings: ShortConvolutionSettings,
     ) -> FlexTensor {
-        let saved = plain(Convolved {
+        let saved = plain(ConvolutionSaved {
             x,
             weight,
             bias,
@@ -34,8 +34,8 @@ impl ShortConvolutionOps for Flex {
         timed("short convolution", || {
             let problem = Problem::new(&saved, &settings);
             let mut out = zeros(slice(&saved.x).len());
-            let to = Shared::new(&mut out);
-            Strip::each(problem.dims(), |strip| {
+            let to = SharedBuffer::new(&mut out);
+            Strip::for_each_strip(problem.dims(), |strip| {
                 run(Forward {
                     problem: &problem,
                     strip: &strip,
@@ -49,9 +49,9 @@ impl ShortConvolutionOps for Flex {
 
 impl ShortConvolutionBackwardOps for Flex {
     fn short_convolution_backward(
-        saved: Convolved<Self>,
+        saved: ConvolutionSaved<Self>,
         grad: FlexTensor,
-        settings: &ConvolvedSettings,
+        settings: &ShortConvolutionSettings,
     ) -> [FlexTensor; 3] {
         let (saved, grad) = (plain(saved), contiguous(grad));
         timed("short convolution, backward", || {
@@ -65,8 +65,11 @@ impl ShortConvolutionBackwardOps for Flex {
             let mut of_x = zeros(slice(&saved.x).len());
             // Gradients of the taps, followed by that of the bias.
             let mut of_taps = zeros(batch * (taps + 1) * channels);
-            let to = [Shared::new(&mut of_x), Shared::new(&mut of_taps)];
-            Strip::each(problem.dims(), |strip| {
+            let to = [
+                SharedBuffer::new(&mut of_x),
+                SharedBuffer::new(&mut of_taps),
+            ];
+            Strip::for_each_strip(problem.dims(), |strip| {
                 run(Backward {
                     problem: &problem,
                     strip: &strip,
@@ -74,11 +77,11 @@ impl ShortConvolutionBackwardOps for Flex {
                     to: &to,
                 });
             });
-            let sums = summed(&of_taps, (taps + 1) * channels);
+            let sums = sum_vectors(&of_taps, (taps + 1) * channels);
             let (of_weight, of_bias) = sums.split_at(taps * channels);
             [
                 tensor(of_x, dims::<3>(&saved.x)),
-                tensor(transposed(of_weight, [taps, channels]), [channels, taps]),
+                tensor(transpose(of_weight, [taps, channels]), [channels, taps]),
                 tensor(of_bias.to_vec(), [channels]),
             ]
         })
@@ -86,9 +89,9 @@ impl ShortConvolutionBackwardOps for Flex {
 }
 
 /// Returns the tensors with contiguous elements.
-fn plain(saved: Convolved<Flex>) -> Convolved<Flex> {
+fn plain(saved: ConvolutionSaved<Flex>) -> ConvolutionSaved<Flex> {
     let before = saved.before.into_option().map(contiguous);
-    Convolved {
+    ConvolutionSaved {
         x: contiguous(saved.x),
         weight: contiguous(saved.weight),
         bias: contiguous(saved.bias),
@@ -107,11 +110,11 @@ struct Problem<'a> {
     weight: Vec<f32>,
     bias: &'a [f32],
     before: Option<&'a [f32]>,
-    settings: &'a ConvolvedSettings,
+    settings: &'a ShortConvolutionSettings,
 }
 
 impl<'a> Problem<'a> {
-    fn new(saved: &'a Convolved<Flex>, settings: &'a ConvolvedSettings) -> Self {
+    fn new(saved: &'a ConvolutionSaved<Flex>, settings: &'a ShortConvolutionSettings) -> Self {
         let ([batch, seq, channels], [_, taps]) = (dims(&saved.x), dims(&saved.weight));
         Self {
             batch,
@@ -119,7 +122,7 @@ impl<'a> Problem<'a> {
             channels,
             taps,
             x: slice(&saved.x),
-            weight: transposed(slice(&saved.weight), [channels, taps]),
+            weight: transpose(slice(&saved.weight), [channels, taps]),
             bias: slice(&saved.bias),
             before: match &saved.before {
                 Maybe::Some(before) => Some(slice(before)),
@@ -137,7 +140,7 @@ impl<'a> Problem<'a> {
     /// Returns how far back each position of a strip's row reads.
     fn reaches(&self, strip: &Strip) -> Vec<usize> {
         let sequences = &self.settings.sequences;
-        reaches(sequences, [strip.row, self.seq], self.taps - 1).collect()
+        available_positions(sequences, [strip.row, self.seq], self.taps - 1).collect()
     }
 
     /// Returns the range of the strip's elements at a position.
@@ -182,7 +185,7 @@ impl<'a> Problem<'a> {
 struct Forward<'a> {
     problem: &'a Problem<'a>,
     strip: &'a Strip,
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
 impl WithSimd for Forward<'_> {
@@ -212,7 +215,7 @@ struct Backward<'a> {
     strip: &'a Strip,
     grad: &'a [f32],
     /// Gradients of the input, and of taps and bias.
-    to: &'a [Shared; 2],
+    to: &'a [SharedBuffer; 2],
 }
 
 impl WithSimd for Backward<'_> {
@@ -230,8 +233,8 @@ impl WithSimd for Backward<'_> {
         let reaches = problem.reaches(strip);
         let lanes = (0..strip.channels.len()).step_by(S::F32_LANES);
         // Ring buffer: the gradients of the sums at a position and those after it.
-        let mut of_sums = vec![[0.0; WIDE]; taps];
-        let mut of_taps = vec![[0.0; WIDE]; taps + 1];
+        let mut of_sums = vec![[0.0; STRIP_WIDTH]; taps];
+        let mut of_taps = vec![[0.0; STRIP_WIDTH]; taps + 1];
         for (at, reach) in reaches.iter().copied().enumerate().rev() {
             let place = problem.place(strip, at);
             for lane in lanes.clone() {
@@ -239,7 +242,8 @@ impl WithSimd for Backward<'_> {
                 if problem.settings.silu {
                     let sum = problem.sum(simd, strip, [at, reach, lane]);
                     let opened = sigmoid(sum);
-                    let slope = opened * (sum * (sum.same(1.0) - opened) + sum.same(1.0));
+                    let slope =
+                        opened * (sum * (sum.splat_like(1.0) - opened) + sum.splat_like(1.0));
                     of_sum = of_sum * slope;
                 }
                 store(simd, of_sum, &mut of_sums[at % taps], lane);
@@ -253,7 +257,7 @@ impl WithSimd for Backward<'_> {
                     let to = load(simd, tap, lane);
                     store(simd, of_sum.mul_add(load(simd, x, lane), to), tap, lane);
                 }
-                let mut of_x = of_sum.same(0.0);
+                let mut of_x = of_sum.splat_like(0.0);
                 for back in 0..taps.min(problem.seq - at) {
                     if reaches[at + back] < back {
                         break;

@@ -19,7 +19,7 @@ pub const SWITCH: &str = "FORMWORK_SIMD";
 pub const SWITCHES: &[&str] = &["portable", "avx2"];
 
 /// Returns the instruction set that the environment variable asks for, or the best one.
-fn chosen() -> Arch {
+fn detect_arch() -> Arch {
     match std::env::var(SWITCH).as_deref() {
         Ok("portable") => Arch::Scalar,
         #[cfg(target_arch = "x86_64")]
@@ -32,7 +32,7 @@ fn chosen() -> Arch {
 #[inline]
 pub fn run<K: WithSimd>(kernel: K) -> K::Output {
     static ARCH: OnceLock<Arch> = OnceLock::new();
-    ARCH.get_or_init(chosen).dispatch(kernel)
+    ARCH.get_or_init(detect_arch).dispatch(kernel)
 }
 
 /// Prefetches the cache line of `numbers[at]`, if it exists; does nothing on machines without prefetching.
@@ -94,7 +94,7 @@ impl<S: Simd> Vector<S> {
 
     /// Returns a register with one value in every lane, for the same instruction set as `self`.
     #[inline(always)]
-    pub fn same(self, value: f32) -> Self {
+    pub fn splat_like(self, value: f32) -> Self {
         Self::splat(self.simd, value)
     }
 
@@ -116,15 +116,15 @@ impl<S: Simd> Vector<S> {
     /// Returns `self·factor + term` with constants.
     #[inline(always)]
     pub fn affine(self, factor: f32, term: f32) -> Self {
-        self.mul_add(self.same(factor), self.same(term))
+        self.mul_add(self.splat_like(factor), self.splat_like(term))
     }
 
     /// Evaluates the polynomial with these coefficients, highest power first.
     #[inline(always)]
     pub fn polynomial<const N: usize>(self, coefficients: [f32; N]) -> Self {
-        let mut sum = self.same(coefficients[0]);
+        let mut sum = self.splat_like(coefficients[0]);
         for &c in &coefficients[1..] {
-            sum = sum.mul_add(self, self.same(c));
+            sum = sum.mul_add(self, self.splat_like(c));
         }
         sum
     }
@@ -195,7 +195,7 @@ impl<S: Simd> Vector<S> {
 
     /// Returns the largest lane.
     #[inline(always)]
-    pub fn largest(self) -> f32 {
+    pub fn max_lane(self) -> f32 {
         self.simd.reduce_max_f32s(self.lanes)
     }
 }
@@ -217,7 +217,7 @@ impl<S: Simd> Mul<f32> for Vector<S> {
     type Output = Self;
     #[inline(always)]
     fn mul(self, factor: f32) -> Self {
-        self * self.same(factor)
+        self * self.splat_like(factor)
     }
 }
 

@@ -48,7 +48,7 @@ pub fn registers_mut<S: Simd>(x: &mut [f32]) -> &mut [S::f32s] {
 #[inline(always)]
 pub fn softplus<S: Simd>(x: Vector<S>) -> Vector<S> {
     let e = exp_below(-x.abs());
-    let s = e / (e + x.same(2.0));
+    let s = e / (e + x.splat_like(2.0));
     let series = (s * s).polynomial([
         1.0 / 15.0,
         1.0 / 13.0,
@@ -60,7 +60,7 @@ pub fn softplus<S: Simd>(x: Vector<S>) -> Vector<S> {
         1.0,
     ]);
     let tail = (s + s) * series;
-    (x.max(x.same(0.0)) + tail).unless_nan(x)
+    (x.max(x.splat_like(0.0)) + tail).unless_nan(x)
 }
 
 /// The positions of one row of a batch.
@@ -102,7 +102,7 @@ impl<'a> Row<'a> {
 }
 
 /// Number of channels of a strip: several registers of each value are processed side by side.
-pub const WIDE: usize = 64;
+pub const STRIP_WIDTH: usize = 64;
 
 /// A range of channels of a row.
 pub struct Strip {
@@ -115,17 +115,17 @@ pub struct Strip {
 impl Strip {
     /// Calls `work` for the strips of [`WIDE`] channels of each row of a `[batch, seq, channels]` tensor, on all
     /// threads if there are many elements.
-    pub fn each([batch, seq, channels]: [usize; 3], work: impl Fn(Self) + Sync) {
-        let strips = channels.div_ceil(WIDE);
+    pub fn for_each_strip([batch, seq, channels]: [usize; 3], work: impl Fn(Self) + Sync) {
+        let strips = channels.div_ceil(STRIP_WIDTH);
         let strip = |number: usize| {
-            let first = number % strips * WIDE;
+            let first = number % strips * STRIP_WIDTH;
             Self {
                 row: number / strips,
-                channels: first..(first + WIDE).min(channels),
+                channels: first..(first + STRIP_WIDTH).min(channels),
             }
         };
         let all = (0..batch * strips).map(strip);
-        if batch * seq * channels <= FEW {
+        if batch * seq * channels <= SINGLE_THREAD_LEN {
             all.for_each(work);
         } else {
             threads::for_each(all, work);
@@ -141,10 +141,10 @@ impl Strip {
 }
 
 /// Number of elements up to which a single thread does all the work.
-const FEW: usize = 8 * 1024;
+const SINGLE_THREAD_LEN: usize = 8 * 1024;
 
 /// Sums consecutive vectors of `len` elements, in their order.
-pub fn summed(all: &[f32], len: usize) -> Vec<f32> {
+pub fn sum_vectors(all: &[f32], len: usize) -> Vec<f32> {
     let mut sums = vec![0.0; len];
     for part in all.chunks_exact(len.max(1)) {
         sums.iter_mut().zip(part).for_each(|(sum, x)| *sum += x);
@@ -153,7 +153,7 @@ pub fn summed(all: &[f32], len: usize) -> Vec<f32> {
 }
 
 /// Transposes a matrix `[rows, columns]`.
-pub fn transposed(x: &[f32], [rows, columns]: [usize; 2]) -> Vec<f32> {
+pub fn transpose(x: &[f32], [rows, columns]: [usize; 2]) -> Vec<f32> {
     let mut columns_first = Vec::with_capacity(rows * columns);
     for column in 0..columns {
         columns_first.extend((0..rows).map(|row| x[row * columns + column]));

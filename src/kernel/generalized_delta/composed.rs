@@ -4,7 +4,7 @@
 use burn::tensor::{DType, Tensor};
 
 use super::GeneralizedDelta;
-use crate::kernel::composed::steps::{Change, Steps};
+use crate::kernel::composed::steps::{StepChange, Steps};
 use crate::kernel::recurrent::Sequences;
 
 /// Same as the public function, but always returns the state; computes in 32 bits for inputs of any dtype.
@@ -14,11 +14,11 @@ pub fn generalized_delta(rule: GeneralizedDelta, sequences: &Sequences) -> (Tens
     let rule = rule.cast(DType::F32);
     let w = rule.decay.clone().exp();
     // Key elements along dimension 2, value elements along dimension 3.
-    let mut state: Tensor<4> = rule.before().reshape([batch, heads, n, n]);
+    let mut state: Tensor<4> = rule.initial_state().reshape([batch, heads, n, n]);
     let mut outputs = Vec::with_capacity(seq);
     for at in 0..seq {
         let steps = Steps::at(sequences, [batch, seq], at);
-        state = steps.begun(state);
+        state = steps.reset_beginning(state);
         let of = |x: &Tensor<3>, shape: [usize; 4]| -> Tensor<4> {
             x.clone().narrow(1, at, 1).reshape(shape)
         };
@@ -27,8 +27,8 @@ pub fn generalized_delta(rule: GeneralizedDelta, sequences: &Sequences) -> (Tens
         let added = column(&rule.k) * of(&rule.v, [batch, heads, 1, n]);
         let next = state.clone() * column(&w) + column(&rule.b) * found + added;
         let y = (next.clone() * column(&rule.r)).sum_dim(2);
-        outputs.push(steps.silenced::<3>(y.reshape([batch, 1, channels])));
-        state = steps.held(Change {
+        outputs.push(steps.zero_ended::<3>(y.reshape([batch, 1, channels])));
+        state = steps.hold_ended(StepChange {
             before: state,
             after: next,
         });

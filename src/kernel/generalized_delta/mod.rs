@@ -27,7 +27,7 @@ use burn::tensor::{DType, Tensor};
 
 use super::recurrent::Sequences;
 #[cfg(feature = "flex")]
-use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+use super::{extension::maybe, has_flex_kernels, recurrent::split_states};
 #[cfg(feature = "flex")]
 use extension::GeneralizedDeltaOps;
 
@@ -79,7 +79,7 @@ impl GeneralizedDelta {
     }
 
     /// Returns the states before the first position.
-    fn before(&self) -> Tensor<2> {
+    fn initial_state(&self) -> Tensor<2> {
         if let Some(state) = &self.state {
             return state.clone();
         }
@@ -118,7 +118,7 @@ pub fn generalized_delta(
     let [batch, seq, _] = rule.r.dims();
     sequences.require(batch, seq);
     if seq == 0 {
-        return (rule.r.clone(), last.then(|| rule.before()));
+        return (rule.r.clone(), last.then(|| rule.initial_state()));
     }
     #[cfg(feature = "flex")]
     if has_flex_kernels(&rule.r) {
@@ -138,7 +138,7 @@ pub fn generalized_delta(
             maybe(rule.state.map(Tensor::detach)),
             settings,
         );
-        return with_states(Tensor::from_dispatch(out), shape, n, last);
+        return split_states(Tensor::from_dispatch(out), shape, n, last);
     }
     let (y, state) = composed::generalized_delta(rule, sequences);
     (y, last.then(|| state.detach()))

@@ -6,7 +6,7 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use super::Groups;
 
 /// Uploads indices as a tensor.
-fn places(at: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
+fn index_tensor(at: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
     let at: Vec<i32> = at.map(|at| at as i32).collect();
     let count = at.len();
     Tensor::from_data(TensorData::new(at, [count]), device)
@@ -15,7 +15,7 @@ fn places(at: impl Iterator<Item = usize>, device: &Device) -> Tensor<1, Int> {
 /// Copies the vectors of tokens to rows, sorted by group.
 pub fn gather(x: Tensor<2>, groups: &Groups) -> Tensor<2> {
     let tokens = (0..groups.rows()).map(|row| groups.token(row));
-    let tokens = places(tokens, &x.device());
+    let tokens = index_tensor(tokens, &x.device());
     x.select(0, tokens)
 }
 
@@ -27,9 +27,9 @@ pub fn grouped_linear(
     groups: &Groups,
 ) -> Tensor<2> {
     let [_, d_out, d_in] = weight.dims();
-    let with_rows = (0..groups.len()).filter(|group| !groups.of(*group).is_empty());
+    let with_rows = (0..groups.len()).filter(|group| !groups.rows_of(*group).is_empty());
     let products = with_rows.map(|group| {
-        let rows = groups.of(group);
+        let rows = groups.rows_of(group);
         let matrix = weight.clone().narrow(0, group, 1).reshape([d_out, d_in]);
         let y = x.clone().narrow(0, rows.start, rows.len());
         let y = y.matmul(matrix.transpose());
@@ -46,14 +46,14 @@ pub fn combine(y: Tensor<2>, weights: Tensor<2>, groups: &Groups) -> Tensor<2> {
     let ([_, d], device) = (y.dims(), y.device());
     let (tokens, choices) = (groups.tokens(), groups.choices());
     let weights = weights.reshape([tokens * choices, 1]);
-    let of_rows = places(groups.choice_of_rows().iter().copied(), &device);
+    let of_rows = index_tensor(groups.choice_of_rows().iter().copied(), &device);
     let rows = y * weights.select(0, of_rows);
     // A row of zeros stands in for choices that have no row.
     let zero = Tensor::<2>::zeros([1, d], (&device, rows.dtype()));
     let rows = Tensor::cat(vec![rows, zero], 0);
-    let places = places(
+    let places = index_tensor(
         (0..tokens).flat_map(|token| {
-            let of_token = groups.of_token(token).iter();
+            let of_token = groups.rows_of_token(token).iter();
             of_token.map(|row| row.unwrap_or(groups.rows()))
         }),
         &device,

@@ -25,10 +25,10 @@ use extension::GroupedOps;
 
 /// The assignment of rows to tokens, choices and groups; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Groups(Arc<Sorted>);
+pub struct Groups(Arc<SortedRows>);
 
 #[derive(Debug)]
-struct Sorted {
+struct SortedRows {
     choices: usize,
     /// Index of the choice that each row comes from, over all tokens: token·choices + choice.
     choice_of: Vec<usize>,
@@ -58,7 +58,7 @@ impl Groups {
             Some(*row - 1)
         };
         let row_of = chosen.iter().enumerate().map(row).collect();
-        Self(Arc::new(Sorted {
+        Self(Arc::new(SortedRows {
             choices,
             choice_of,
             row_of,
@@ -69,9 +69,9 @@ impl Groups {
     /// Returns the same rows with every choice as a separate token with one choice, for when each choice has its own
     /// vector.
     #[must_use]
-    pub fn of_choices(&self) -> Self {
+    pub fn choices_as_tokens(&self) -> Self {
         let sorted = &self.0;
-        Self(Arc::new(Sorted {
+        Self(Arc::new(SortedRows {
             choices: 1,
             choice_of: sorted.choice_of.clone(),
             row_of: sorted.row_of.clone(),
@@ -105,7 +105,7 @@ impl Groups {
     }
 
     /// Returns the rows of a group.
-    pub fn of(&self, group: usize) -> Range<usize> {
+    pub fn rows_of(&self, group: usize) -> Range<usize> {
         self.0.starts[group]..self.0.starts[group + 1]
     }
 
@@ -120,7 +120,7 @@ impl Groups {
     }
 
     /// Returns the rows of a token's choices.
-    pub fn of_token(&self, token: usize) -> &[Option<usize>] {
+    pub fn rows_of_token(&self, token: usize) -> &[Option<usize>] {
         &self.0.row_of[token * self.0.choices..][..self.0.choices]
     }
 }
@@ -178,15 +178,15 @@ mod tests {
         let chosen = [Some(2), Some(0), None, Some(2), Some(0), Some(2)];
         let groups = Groups::new(&chosen, 2, 4);
         assert_eq!((groups.tokens(), groups.rows(), groups.len()), (3, 5, 4));
-        let ranges: Vec<_> = (0..4).map(|group| groups.of(group)).collect();
+        let ranges: Vec<_> = (0..4).map(|group| groups.rows_of(group)).collect();
         assert_eq!(ranges, [0..2, 2..2, 2..5, 5..5]);
         assert_eq!(groups.choice_of_rows(), [1, 4, 0, 3, 5]);
         let tokens: Vec<_> = (0..5).map(|row| groups.token(row)).collect();
         assert_eq!(tokens, [0, 2, 0, 1, 2]);
-        assert_eq!(groups.of_token(0), [Some(2), Some(0)]);
-        assert_eq!(groups.of_token(1), [None, Some(3)]);
-        assert_eq!(groups.of_token(2), [Some(1), Some(4)]);
-        let of_choices = groups.of_choices();
+        assert_eq!(groups.rows_of_token(0), [Some(2), Some(0)]);
+        assert_eq!(groups.rows_of_token(1), [None, Some(3)]);
+        assert_eq!(groups.rows_of_token(2), [Some(1), Some(4)]);
+        let of_choices = groups.choices_as_tokens();
         assert_eq!((of_choices.tokens(), of_choices.token(3)), (6, 3));
     }
 }

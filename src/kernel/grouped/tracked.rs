@@ -5,7 +5,7 @@ use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
 use super::Groups;
 use super::extension::{GroupedBackwardOps, GroupedOps};
-use crate::kernel::derivative::{Derivative, first};
+use crate::kernel::derivative::{Derivative, first_gradients};
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::track;
 
@@ -33,7 +33,7 @@ impl<B: GroupedBackwardOps, const N: usize> Derivative<B, N> for GroupedAffine<B
             (N > 2 && wanted[N - 1]).then(|| B::grouped_bias_gradient(grad.clone(), &groups));
         let of_weight = wanted[1].then(|| B::grouped_weight_gradient(x, grad.clone(), &groups));
         let of_x = wanted[0].then(|| B::grouped_input_gradient(grad, weight, &groups));
-        first([of_x, of_weight, bias])
+        first_gradients([of_x, of_weight, bias])
     }
 }
 

@@ -81,12 +81,12 @@ pub enum Step {
 
 impl Sequences {
     /// Document number of the first position of a row if it may continue the document read before the row.
-    pub const OPEN: i32 = 0;
+    pub const CONTINUED: i32 = 0;
 
     /// Derives the sequences from attention's visibility: a document starts from a zero state, and a row ends after
     /// its tokens. The document at the start of a row continues from the kept state if its number is
     /// [`Sequences::OPEN`].
-    pub fn of(visible: &Visibility, span: Span) -> Self {
+    pub fn from_visibility(visible: &Visibility, span: Span) -> Self {
         let begins = visible.documents.as_ref().map(|documents| {
             let [rows, _] = documents.dims();
             let each = |row| {
@@ -94,7 +94,7 @@ impl Sequences {
                 let positions = span.offset..span.offset + span.queries;
                 positions.map(move |at| match at.checked_sub(1) {
                     Some(before) => numbers[at] != numbers[before],
-                    None => numbers[at] != Self::OPEN,
+                    None => numbers[at] != Self::CONTINUED,
                 })
             };
             (0..rows).flat_map(each).collect()
@@ -257,7 +257,7 @@ fn fused(
 /// Splits outputs `[batch·seq, channels]` from the states that follow them if `last` is set, which are `rows` rows
 /// per batch row. Returns the outputs, and the states `[batch, rows·channels]` without a gradient.
 #[cfg(feature = "kernels")]
-pub(super) fn with_states(
+pub(super) fn split_states(
     out: Tensor<2>,
     [batch, seq, channels]: [usize; 3],
     rows: usize,

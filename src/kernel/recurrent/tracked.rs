@@ -5,7 +5,7 @@ use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
 use super::RecurrenceSettings;
 use super::extension::{RecurrenceBackwardOps, RecurrenceOps, RecurrenceSaved};
-use crate::kernel::derivative::{Derivative, first};
+use crate::kernel::derivative::{Derivative, first_gradients};
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::track;
 
@@ -15,7 +15,7 @@ struct Recurrence<B: Backend>(RecurrenceSaved<B>, RecurrenceSettings);
 impl<B: RecurrenceBackwardOps, const N: usize> Derivative<B, N> for Recurrence<B> {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; N]) -> [Option<FloatTensor<B>>; N] {
         let d = B::recurrence_backward(self.0, grad, &self.1);
-        first([Some(d.inputs), Some(d.weight), Some(d.h), d.extra])
+        first_gradients([Some(d.inputs), Some(d.weight), Some(d.h), d.extra])
     }
 }
 

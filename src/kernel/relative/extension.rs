@@ -28,7 +28,7 @@ pub struct DistanceTensors<B: Backend> {
 
 impl<B: Backend> DistanceTensors<B> {
     /// Returns all tensors, in order.
-    pub fn all(self) -> [Maybe<B>; 5] {
+    pub fn into_array(self) -> [Maybe<B>; 5] {
         [
             self.content_shift,
             self.distance_shift,
@@ -39,7 +39,7 @@ impl<B: Backend> DistanceTensors<B> {
     }
 
     /// The inverse of [`Self::all`].
-    pub fn of(all: [Maybe<B>; 5]) -> Self {
+    pub fn from_array(all: [Maybe<B>; 5]) -> Self {
         let [content_shift, distance_shift, queries, keys, values] = all;
         Self {
             content_shift,
@@ -51,19 +51,19 @@ impl<B: Backend> DistanceTensors<B> {
     }
 
     /// Combines the tensors with their rows: returns the shifts u and v, and the tables of queries, keys and values.
-    pub fn gathered<T>(
+    pub fn into_parts<T>(
         self,
         rows: &[Option<DistanceRows>; 3],
         mut table: impl FnMut(FloatTensor<B>, &DistanceRows) -> T,
-    ) -> Gathered<B, T> {
-        let [content, distance, tables @ ..] = self.all().map(Maybe::into_option);
+    ) -> DistanceParts<B, T> {
+        let [content, distance, tables @ ..] = self.into_array().map(Maybe::into_option);
         let mut rows = rows.iter();
         let tables = tables.map(|x| {
             let rows = rows.next().and_then(Option::as_ref);
             let (x, rows) = x.zip(rows)?;
             Some(table(x, rows))
         });
-        Gathered {
+        DistanceParts {
             shifts: [content, distance],
             tables,
         }
@@ -71,7 +71,7 @@ impl<B: Backend> DistanceTensors<B> {
 }
 
 /// [`DistanceTensors`] as a kernel holds them.
-pub struct Gathered<B: Backend, T> {
+pub struct DistanceParts<B: Backend, T> {
     /// The query shifts u and v, `[H, D]`.
     pub shifts: [Option<FloatTensor<B>>; 2],
     /// Tables of queries, keys and values.
@@ -107,7 +107,7 @@ pub struct RelativeGradients<B: Backend> {
 
 /// Which optional gradients a backward pass computes.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted {
+pub struct WantedGradients {
     /// Whether the gradient of the bias is wanted.
     pub bias: bool,
     /// Whether each gradient of shifts and tables is wanted.
@@ -128,7 +128,7 @@ pub trait RelativeBackwardOps: Backend {
         saved: RelativeSaved<Self>,
         grad: FloatTensor<Self>,
         settings: RelativeSettings,
-        wanted: Wanted,
+        wanted: WantedGradients,
     ) -> RelativeGradients<Self>;
 }
 

@@ -21,7 +21,7 @@ use burn::tensor::{Int, Tensor, TensorData};
 
 #[cfg(feature = "kernels")]
 use super::extension::{AttentionSettings, maybe};
-use super::score_bias::{by_distance, by_pair};
+use super::score_bias::{diagonals_to_pairs, pairs_to_diagonals};
 use super::{QuerySelection, Span};
 #[cfg(feature = "kernels")]
 use burn::backend::Dispatch;
@@ -140,7 +140,7 @@ impl Relative {
 
     /// Splits the parts into tensors and settings for a kernel.
     #[cfg(feature = "kernels")]
-    pub(super) fn taken(
+    pub(super) fn into_tensors(
         self,
         attention: AttentionSettings,
     ) -> (DistanceTensors<Dispatch>, RelativeSettings) {
@@ -170,7 +170,7 @@ impl Relative {
         let of_queries = self.queries.as_ref().map(|table| {
             let q = shifted(q.clone(), self.distance_shift.as_ref());
             let vectors = table.by_diagonal().unsqueeze_dim::<4>(0);
-            by_pair(q.matmul(vectors.transpose()), span)
+            diagonals_to_pairs(q.matmul(vectors.transpose()), span)
         });
         let of_keys = self.keys.as_ref().map(|table| {
             // Seen from the key, distances have the opposite sign.
@@ -181,7 +181,7 @@ impl Relative {
                 keys: span.queries,
                 offset: 0,
             };
-            by_pair(products, seen_from_keys).transpose()
+            diagonals_to_pairs(products, seen_from_keys).transpose()
         });
         match (of_queries, of_keys) {
             (Some(x), Some(y)) => Some(x + y),
@@ -204,8 +204,14 @@ impl Relative {
         let rows = queries.iter().enumerate().map(|(number, query)| {
             let first = span.queries - 1 - query;
             let of_query = Self {
-                queries: self.queries.as_ref().map(|t| t.of_keys(first, span.keys)),
-                keys: self.keys.as_ref().map(|t| t.of_keys(first, span.keys)),
+                queries: self
+                    .queries
+                    .as_ref()
+                    .map(|t| t.for_one_query(first, span.keys)),
+                keys: self
+                    .keys
+                    .as_ref()
+                    .map(|t| t.for_one_query(first, span.keys)),
                 ..self.clone()
             };
             let alone = Span { queries: 1, ..span };
@@ -218,14 +224,14 @@ impl Relative {
     pub(super) fn weighted_values(&self, weights: &Tensor<4>, span: Span) -> Option<Tensor<4>> {
         self.values.as_ref().map(|table| {
             let vectors = table.by_diagonal().unsqueeze_dim::<4>(0);
-            by_distance(weights.clone(), span).matmul(vectors)
+            pairs_to_diagonals(weights.clone(), span).matmul(vectors)
         })
     }
 }
 
 impl DistanceTable {
     /// Returns the table for one query, whose diagonals start at `first`.
-    fn of_keys(&self, first: usize, keys: usize) -> Self {
+    fn for_one_query(&self, first: usize, keys: usize) -> Self {
         Self {
             table: self.table.clone(),
             rows: DistanceRows(self.rows.0[first..first + keys].into()),

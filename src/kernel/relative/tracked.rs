@@ -4,9 +4,10 @@ use burn::backend::autodiff::{checkpoint::strategy::CheckpointStrategy, ops::Nod
 use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
 use super::extension::{
-    DistanceTensors, RelativeBackwardOps, RelativeOps, RelativeSaved, RelativeSettings, Wanted,
+    DistanceTensors, RelativeBackwardOps, RelativeOps, RelativeSaved, RelativeSettings,
+    WantedGradients,
 };
-use crate::kernel::derivative::{Derivative, first};
+use crate::kernel::derivative::{Derivative, first_gradients};
 use crate::kernel::extension::Maybe;
 use crate::kernel::tracked::{inner, track};
 
@@ -24,13 +25,18 @@ impl<B: RelativeBackwardOps> Derivative<B, INPUTS> for RelativeAttention<B> {
     ) -> [Option<FloatTensor<B>>; INPUTS] {
         let Self(saved, settings) = self;
         let [_, _, _, bias, tensors @ ..] = wanted;
-        let d = B::relative_attention_backward(saved, grad, settings, Wanted { bias, tensors });
+        let d = B::relative_attention_backward(
+            saved,
+            grad,
+            settings,
+            WantedGradients { bias, tensors },
+        );
         let own = [
             Some(d.attention.q),
             Some(d.attention.k),
             Some(d.attention.v),
         ];
-        first(own.into_iter().chain([d.attention.bias]).chain(d.tensors))
+        first_gradients(own.into_iter().chain([d.attention.bias]).chain(d.tensors))
     }
 }
 
@@ -50,7 +56,7 @@ impl<B: RelativeOps + RelativeBackwardOps, S: CheckpointStrategy> RelativeOps fo
                 Maybe::None => FloatTensor::<Self>::new(q.primitive().clone()).node(),
             }
         };
-        let tensors = tensors.all();
+        let tensors = tensors.into_array();
         let [u, v_shift, queries, keys, values] = tensors.each_ref().map(node);
         let nodes = [
             q.node(),
@@ -64,7 +70,7 @@ impl<B: RelativeOps + RelativeBackwardOps, S: CheckpointStrategy> RelativeOps fo
             values,
         ];
         let [q, k, v] = [q, k, v].map(|x| x.into_primitive());
-        let (bias, tensors) = (inner(bias), DistanceTensors::of(tensors.map(inner)));
+        let (bias, tensors) = (inner(bias), DistanceTensors::from_array(tensors.map(inner)));
         track::<B, S, _, INPUTS>(nodes, |on| {
             if on {
                 let saved =

@@ -6,7 +6,7 @@ use burn::tensor::activation::silu;
 
 use super::Scan;
 use crate::kernel::composed::softplus;
-use crate::kernel::composed::steps::{Change, Steps};
+use crate::kernel::composed::steps::{StepChange, Steps};
 use crate::kernel::recurrent::Sequences;
 
 /// Same as the public function, but always returns the state.
@@ -22,7 +22,7 @@ pub fn selective_scan(scan: Scan, sequences: &Sequences) -> (Tensor<3>, Tensor<2
     let mut outputs = Vec::with_capacity(seq);
     for at in 0..seq {
         let steps = Steps::at(sequences, [batch, seq], at);
-        h = steps.begun(h);
+        h = steps.reset_beginning(h);
         let of = |x: &Tensor<3>| x.clone().narrow(1, at, 1).squeeze_dim::<2>(1);
         let (u, delta) = (of(&scan.u), softplus(of(&scan.raw)));
         let directions = of(&scan.directions);
@@ -32,8 +32,8 @@ pub fn selective_scan(scan: Scan, sequences: &Sequences) -> (Tensor<3>, Tensor<2
         let y: Tensor<2> = (next.clone() * c).sum_dim(2).squeeze_dim(2);
         let gate = of(&scan.gate);
         let y = (y + skip.clone() * u) * silu(gate);
-        outputs.push(steps.silenced(y).unsqueeze_dim::<3>(1));
-        h = steps.held(Change {
+        outputs.push(steps.zero_ended(y).unsqueeze_dim::<3>(1));
+        h = steps.hold_ended(StepChange {
             before: h,
             after: next,
         });

@@ -28,7 +28,7 @@ use super::recurrent::Sequences;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::{cube, has_kernels};
 #[cfg(feature = "kernels")]
-use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+use super::{extension::maybe, has_flex_kernels, recurrent::split_states};
 #[cfg(feature = "kernels")]
 use extension::SelectiveScanOps;
 
@@ -63,7 +63,7 @@ impl Scan {
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        if has_kernels(&self.u) && cube::selective_scan::takes(self.dims()) {
+        if has_kernels(&self.u) && cube::selective_scan::supports(self.dims()) {
             return true;
         }
         has_flex_kernels(&self.u)
@@ -118,7 +118,7 @@ pub fn selective_scan(
             maybe(scan.state.map(Tensor::detach)),
             settings,
         );
-        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+        return split_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
     }
     let (y, state) = composed::selective_scan(scan, sequences);
     (y, last.then(|| state.detach()))

@@ -4,7 +4,7 @@
 use burn::tensor::activation::silu;
 use burn::tensor::{Tensor, TensorData};
 
-use super::{ShortConvolution, reaches};
+use super::{ShortConvolution, available_positions};
 use crate::kernel::recurrent::Sequences;
 
 /// Same as the public function.
@@ -23,7 +23,8 @@ pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -
         let back = earlier - tap;
         let mut x = padded.clone().narrow(1, tap, seq);
         if back > 0 && sequences.begins.is_some() {
-            let rows = (0..batch).flat_map(|row| reaches(sequences, [row, seq], earlier));
+            let rows =
+                (0..batch).flat_map(|row| available_positions(sequences, [row, seq], earlier));
             let seen = rows.map(|reach| f32::from(u8::from(back <= reach)));
             let seen = TensorData::new(seen.collect::<Vec<f32>>(), [batch, seq, 1]);
             let seen: Tensor<3> = Tensor::from_data(seen, &device);

@@ -7,7 +7,7 @@ use crate::kernel::recurrent::Sequences;
 
 /// Settings of a convolution other than its tensors.
 #[derive(Clone, Debug)]
-pub struct ConvolvedSettings {
+pub struct ShortConvolutionSettings {
     /// Where sequences begin.
     pub sequences: Sequences,
     /// Whether SiLU is applied to the result.
@@ -16,7 +16,7 @@ pub struct ConvolvedSettings {
 
 /// Values of a convolution's forward pass that its backward pass needs.
 #[derive(Clone, Debug)]
-pub struct Convolved<B: Backend> {
+pub struct ConvolutionSaved<B: Backend> {
     /// The input.
     pub x: FloatTensor<B>,
     /// The taps.
@@ -31,9 +31,9 @@ pub struct Convolved<B: Backend> {
 pub trait ShortConvolutionBackwardOps: Backend {
     /// Returns the gradients of input, weight and bias.
     fn short_convolution_backward(
-        saved: Convolved<Self>,
+        saved: ConvolutionSaved<Self>,
         grad: FloatTensor<Self>,
-        settings: &ConvolvedSettings,
+        settings: &ShortConvolutionSettings,
     ) -> [FloatTensor<Self>; 3];
 }
 
@@ -46,6 +46,6 @@ pub trait ShortConvolutionOps: Backend {
         weight: FloatTensor<Self>,
         bias: FloatTensor<Self>,
         #[extension_type] before: Maybe<Self>,
-        settings: ConvolvedSettings,
+        settings: ShortConvolutionSettings,
     ) -> FloatTensor<Self>;
 }

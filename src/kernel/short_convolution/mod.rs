@@ -70,7 +70,7 @@ pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -
     }
     #[cfg(feature = "flex")]
     if has_flex_kernels(&convolution.x) {
-        let settings = extension::ConvolvedSettings {
+        let settings = extension::ShortConvolutionSettings {
             sequences: sequences.clone(),
             silu: convolution.silu,
         };
@@ -90,7 +90,7 @@ pub fn short_convolution(convolution: ShortConvolution, sequences: &Sequences) -
 }
 
 /// Returns for each position of a row how many previous positions, at most `most`, it may read.
-pub fn reaches(
+pub fn available_positions(
     sequences: &Sequences,
     [row, seq]: [usize; 2],
     most: usize,
@@ -113,7 +113,7 @@ mod tests {
             begins: Some([false, false, true, false, false, false].into()),
             lengths: None,
         };
-        let of = |row, seq| reaches(&sequences, [row, seq], 2).collect::<Vec<_>>();
+        let of = |row, seq| available_positions(&sequences, [row, seq], 2).collect::<Vec<_>>();
         assert_eq!(of(0, 6), [2, 2, 0, 1, 2, 2]);
         assert_eq!((of(0, 3), of(1, 3)), (vec![2, 2, 0], vec![2, 2, 2]));
     }

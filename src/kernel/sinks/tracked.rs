@@ -5,7 +5,7 @@ use burn::backend::{Autodiff, Backend, tensor::FloatTensor};
 
 use super::extension::SinkOps;
 use super::{gradient, saving};
-use crate::kernel::derivative::{Derivative, first};
+use crate::kernel::derivative::{Derivative, first_gradients};
 use crate::kernel::extension::{AttentionSaved, AttentionSettings, BackwardOps, Maybe};
 use crate::kernel::tracked::track;
 
@@ -26,7 +26,7 @@ impl<B: BackwardOps, const N: usize> Derivative<B, N> for BesideSinks<B> {
         let wants = |input: usize| wanted.get(input).copied().unwrap_or_default();
         let d_sinks = wants(3).then(|| gradient::<B>(&saved, sinks, grad.clone()));
         let d = B::attention_backward(saved, grad, settings, wants(4));
-        first([Some(d.q), Some(d.k), Some(d.v), d_sinks, d.bias])
+        first_gradients([Some(d.q), Some(d.k), Some(d.v), d_sinks, d.bias])
     }
 }
 

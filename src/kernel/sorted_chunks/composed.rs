@@ -5,7 +5,7 @@
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData, activation};
 
 use super::{ChunkSizes, SELF_SCORE, SortedSettings};
-use crate::kernel::composed::{drop_elements, full};
+use crate::kernel::composed::{drop_elements, to_f32};
 
 /// Attention in sorted chunks.
 pub fn sorted_chunks(
@@ -25,7 +25,7 @@ pub fn sorted_chunks(
     } = sizes;
     let (padded, chunks, window) = (sizes.padded(), sizes.chunks(), sizes.window());
     let ([.., queries, d_head], device) = (q.dims(), q.device());
-    let order = Order::new(settings, &device);
+    let order = PlanTensors::new(settings, &device);
     let q = match tokens - queries {
         0 => q,
         before => {
@@ -42,16 +42,16 @@ pub fn sorted_chunks(
                 Tensor::cat(vec![x, zeros], 2)
             }
         };
-        let x = x.gather(2, expanded(order.places.clone(), d_head));
+        let x = x.gather(2, expand_indices(order.places.clone(), d_head));
         x.reshape([rows, heads, chunks, chunk, d_head])
     };
     let (q, k, v) = (
         sorted(q),
-        adjacent(sorted(k), sizes),
-        adjacent(sorted(v), sizes),
+        concat_window(sorted(k), sizes),
+        concat_window(sorted(v), sizes),
     );
     // In single precision: half precision cannot represent the fill values, and sums of exponentials need the digits.
-    let (scores, dtype) = (full(q.matmul(k.transpose())) * settings.scale, v.dtype());
+    let (scores, dtype) = (to_f32(q.matmul(k.transpose())) * settings.scale, v.dtype());
     let scores = scores.mask_fill(order.hidden, -1e9);
     let scores = scores.mask_fill(order.own, SELF_SCORE);
     let largest = scores.clone().detach().max_dim(4);
@@ -70,7 +70,7 @@ pub fn sorted_chunks(
         .reshape([rows, heads, rounds * padded, d_head]);
     let back = |x: Tensor<4>| {
         let [.., width] = x.dims();
-        let x = x.gather(2, expanded(order.back.clone(), width));
+        let x = x.gather(2, expand_indices(order.back.clone(), width));
         x.reshape([rows, heads, rounds, padded, width])
     };
     // Per round, the sum of its exponentials: the log-sum-exp would lose digits for a query that is alone.
@@ -78,20 +78,20 @@ pub fn sorted_chunks(
     let largest = of_rounds(largest);
     let sums = of_rounds(sums) * (largest.clone() - largest.max_dim(2)).exp();
     let shares = sums.clone() / sums.sum_dim(2);
-    let y = (full(back(y)) * shares).sum_dim(2).cast(dtype);
+    let y = (to_f32(back(y)) * shares).sum_dim(2).cast(dtype);
     let y = y.reshape([rows, heads, padded, d_head]);
-    y.narrow(2, settings.first, settings.wanted().len())
+    y.narrow(2, settings.first, settings.wanted_queries().len())
 }
 
 /// Repeats each index for all of `width` elements.
-fn expanded(places: Tensor<3, Int>, width: usize) -> Tensor<4, Int> {
+fn expand_indices(places: Tensor<3, Int>, width: usize) -> Tensor<4, Int> {
     let [rows, heads, len] = places.dims();
     let places: Tensor<4, Int> = places.reshape([rows, heads, len, 1]);
     places.expand([rows, heads, len, width])
 }
 
 /// Concatenates the chunks of each chunk's window: those before it, itself, those after it.
-fn adjacent(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
+fn concat_window(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
     let chunks = x.dims()[2];
     let around = -(sizes.back as isize)..=sizes.ahead as isize;
     let turned = around.map(|distance| {
@@ -106,7 +106,7 @@ fn adjacent(x: Tensor<5>, sizes: ChunkSizes) -> Tensor<5> {
 }
 
 /// The plan as tensors.
-struct Order {
+struct PlanTensors {
     /// Position at each place, `[B, H, rounds·padded]`.
     places: Tensor<3, Int>,
     /// Place of each position in each round.
@@ -117,7 +117,7 @@ struct Order {
     own: Tensor<5, Bool>,
 }
 
-impl Order {
+impl PlanTensors {
     fn new(settings: &SortedSettings, device: &Device) -> Self {
         let (plan, sizes) = (&settings.plan, settings.plan.sizes());
         let (padded, chunks, window) = (sizes.padded(), sizes.chunks(), sizes.window());

@@ -74,7 +74,7 @@ impl SortedSettings {
     }
 
     /// Returns the range of queries whose outputs are wanted.
-    pub fn wanted(&self) -> Range<usize> {
+    pub fn wanted_queries(&self) -> Range<usize> {
         self.first..self.plan.sizes().tokens
     }
 
@@ -87,7 +87,7 @@ impl SortedSettings {
         } = self.plan.sizes();
         let [.., d_head] = q.dims();
         let of = |positions| [rows, heads, positions, d_head];
-        let queries = [of(tokens), of(self.wanted().len())];
+        let queries = [of(tokens), of(self.wanted_queries().len())];
         assert!(queries.contains(&q.dims()), "queries as they are planned");
         for x in [k, v] {
             assert_eq!(x.dims(), of(tokens), "keys and values as they are planned");

@@ -44,10 +44,10 @@ impl ChunkSizes {
 /// form one ring: the first chunk of a round follows the last one of the previous round, and the very first follows
 /// the very last.
 #[derive(Clone, Debug)]
-pub struct SortedChunks(Arc<Sorted>);
+pub struct SortedChunks(Arc<SortedPositions>);
 
 #[derive(Debug)]
-struct Sorted {
+struct SortedPositions {
     sizes: ChunkSizes,
     /// Sorted positions, `[rows, heads, rounds·padded]`; positions from `tokens` on pad the last chunk.
     order: Vec<u32>,
@@ -60,11 +60,11 @@ impl SortedChunks {
         let ChunkSizes { tokens, .. } = sizes;
         let parts = sizes.rows * sizes.heads * sizes.rounds;
         assert_eq!(buckets.len(), parts * tokens, "a bucket a position");
-        Self::of_parts(sizes, |part| &buckets[part * tokens..][..tokens], lengths)
+        Self::from_parts(sizes, |part| &buckets[part * tokens..][..tokens], lengths)
     }
 
     /// Like [`Self::new`], for buckets that are not contiguous: `buckets` returns those of each row, head and round.
-    pub fn of_parts<'a>(
+    pub fn from_parts<'a>(
         sizes: ChunkSizes,
         buckets: impl Fn(usize) -> &'a [u32] + Sync,
         lengths: Option<&[usize]>,
@@ -83,11 +83,11 @@ impl SortedChunks {
             let length = lengths.map_or(tokens, |l| l[part / (heads * rounds)].min(tokens));
             sort(&buckets(part)[..length], order);
         });
-        Self(Arc::new(Sorted { sizes, order }))
+        Self(Arc::new(SortedPositions { sizes, order }))
     }
 
     /// Creates one chunk in which every position of a row meets every other.
-    pub fn whole([rows, heads, tokens]: [usize; 3]) -> Self {
+    pub fn single_chunk([rows, heads, tokens]: [usize; 3]) -> Self {
         let sizes = ChunkSizes {
             rows,
             heads,
@@ -100,7 +100,7 @@ impl SortedChunks {
         let positions = 0..sizes.padded() as u32;
         let order = positions.cycle().take(rows * heads * sizes.padded());
         let order = order.collect();
-        Self(Arc::new(Sorted { sizes, order }))
+        Self(Arc::new(SortedPositions { sizes, order }))
     }
 
     /// Returns the sizes.

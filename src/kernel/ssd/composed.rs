@@ -11,7 +11,7 @@ use crate::kernel::replay;
 /// Goes through all chunks of positions. Given the states `[batch, groups, n, channels/groups]` before the `len`
 /// positions from `first` on, `advance` returns their outputs `[batch, len, channels]` and the states after them.
 /// Returns the outputs of all positions and the last states `[batch, n·channels]`.
-pub fn along(
+pub fn scan_chunks(
     sizes: Sizes,
     like: &Tensor<3>,
     state: Option<Tensor<2>>,
@@ -55,29 +55,29 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences) -> (Tensor<3>, Tensor<2>) {
     }
     if sequences.lengths.is_some() {
         // Past a row's length no step is taken.
-        steps = steps * live(sequences, [batch, seq], &device).cast(dtype);
+        steps = steps * length_mask(sequences, [batch, seq], &device).cast(dtype);
     }
     let advance = |[first, len]: [usize; 2], state| {
-        let marks = Marks::of(sequences, [batch, seq], [first, len]);
+        let marks = SequenceStarts::of(sequences, [batch, seq], [first, len]);
         let chunk = Chunk {
             sizes,
             mixed: ssd.mixed.clone().narrow(1, first, len),
             steps: steps.clone().narrow(1, first, len).swap_dims(1, 2),
             decay: ssd.decay.clone().reshape([1, heads, 1]),
-            pairs: marks.pairs(&device).cast(dtype),
-            old: marks.old(&device).cast(dtype),
+            pairs: marks.pair_mask(&device).cast(dtype),
+            old: marks.carried_mask(&device).cast(dtype),
         };
         chunk.advance(state, ssd.skip.clone())
     };
-    let (mut y, state) = along(sizes, &ssd.mixed, ssd.state.clone(), advance);
+    let (mut y, state) = scan_chunks(sizes, &ssd.mixed, ssd.state.clone(), advance);
     if sequences.lengths.is_some() {
-        y = y * live(sequences, [batch, seq], &device).cast(dtype);
+        y = y * length_mask(sequences, [batch, seq], &device).cast(dtype);
     }
     (y, state)
 }
 
 /// Returns 1 up to a row's length, 0 past it, `[batch, seq, 1]`.
-pub fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
+pub fn length_mask(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) -> Tensor<3> {
     let rows = (0..batch).flat_map(|row| {
         let step = move |at| sequences.step(row, seq, at) != Step::Hold;
         (0..seq).map(move |at| f32::from(u8::from(step(at))))
@@ -87,12 +87,12 @@ pub fn live(sequences: &Sequences, [batch, seq]: [usize; 2], device: &Device) ->
 }
 
 /// For each position of a chunk, the number of sequences that have begun in its row since the chunk's beginning.
-pub struct Marks {
+pub struct SequenceStarts {
     begun: Vec<usize>,
     shape: [usize; 2],
 }
 
-impl Marks {
+impl SequenceStarts {
     /// Counts for `len` positions from `first` on.
     pub fn of(sequences: &Sequences, [batch, seq]: [usize; 2], [first, len]: [usize; 2]) -> Self {
         let rows = (0..batch).flat_map(|row| {
@@ -109,7 +109,7 @@ impl Marks {
 
     /// Returns 1 where a position sees another one, that is, neither a later one nor one of another sequence,
     /// `[batch, 1, len, len]`.
-    pub fn pairs(&self, device: &Device) -> Tensor<4> {
+    pub fn pair_mask(&self, device: &Device) -> Tensor<4> {
         let [batch, len] = self.shape;
         let mut pairs = Vec::with_capacity(batch * len * len);
         for row in self.begun.chunks(len) {
@@ -125,7 +125,7 @@ impl Marks {
     }
 
     /// Returns 1 where the sequence is that of the state before the chunk, `[batch, 1, len]`.
-    pub fn old(&self, device: &Device) -> Tensor<3> {
+    pub fn carried_mask(&self, device: &Device) -> Tensor<3> {
         let [batch, len] = self.shape;
         let old = self
             .begun
@@ -172,7 +172,7 @@ impl Chunk {
             part.reshape([batch, len, groups, n]).swap_dims(1, 2)
         });
         let logarithms = self.steps.clone() * self.decay.clone();
-        let decays = between(logarithms.clone()).exp() * self.pairs.clone();
+        let decays = segment_sums(logarithms.clone()).exp() * self.pairs.clone();
         let since = logarithms.cumsum(2).exp() * self.old.clone();
         // For each step, the fraction that remains at the chunk's end.
         let left = decays.clone().narrow(2, len - 1, 1).squeeze_dim::<3>(2) * self.steps.clone();
@@ -200,7 +200,7 @@ impl Chunk {
 
 /// Returns the sums over the positions after s up to t, `[batch, heads, t, s]`, of `[batch, heads, len]`; zeros
 /// unless s is before t. It never takes differences of long sums.
-pub fn between(x: Tensor<3>) -> Tensor<4> {
+pub fn segment_sums(x: Tensor<3>) -> Tensor<4> {
     let ([_, _, len], device, dtype) = (x.dims(), x.device(), x.dtype());
     let later = (0..len).flat_map(|r| (0..len).map(move |s| f32::from(u8::from(r > s))));
     let later = TensorData::new(later.collect::<Vec<f32>>(), [1, 1, len, len]);

@@ -26,7 +26,7 @@ use super::recurrent::Sequences;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::{cube, has_kernels};
 #[cfg(feature = "kernels")]
-use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+use super::{extension::maybe, has_flex_kernels, recurrent::split_states};
 #[cfg(feature = "kernels")]
 use extension::SsdOps;
 
@@ -76,7 +76,11 @@ pub struct Sizes {
 impl Sizes {
     /// Derives the sizes from inputs `[batch, seq, mixed]` of `heads` heads, in `groups` groups with directions of
     /// `n` elements.
-    pub fn of([batch, seq, mixed]: [usize; 3], heads: usize, [groups, n]: [usize; 2]) -> Self {
+    pub fn from_input(
+        [batch, seq, mixed]: [usize; 3],
+        heads: usize,
+        [groups, n]: [usize; 2],
+    ) -> Self {
         let channels = mixed.saturating_sub(2 * groups * n);
         Self {
             batch,
@@ -125,14 +129,14 @@ impl Ssd {
     /// Returns the sizes.
     fn sizes(&self) -> Sizes {
         let [heads] = self.decay.dims();
-        Sizes::of(self.mixed.dims(), heads, [self.groups, self.d_state])
+        Sizes::from_input(self.mixed.dims(), heads, [self.groups, self.d_state])
     }
 
     /// Returns whether a kernel supports its tensors.
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        if has_kernels(&self.mixed) && cube::ssd::takes(&self.sizes()) {
+        if has_kernels(&self.mixed) && cube::ssd::supports(&self.sizes()) {
             return true;
         }
         has_flex_kernels(&self.mixed)
@@ -179,7 +183,7 @@ pub fn ssd(ssd: Ssd, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Te
             maybe(ssd.state.map(Tensor::detach)),
             settings,
         );
-        return with_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
+        return split_states(Tensor::from_dispatch(out), [batch, seq, channels], n, last);
     }
     let (y, state) = composed::ssd(ssd, sequences);
     (y, last.then(|| state.detach()))

@@ -52,7 +52,7 @@ impl Documents {
 
     /// Like [`Self::new`], for the rows of a batch: in a replayed step, each replay reads the documents of its own
     /// batch.
-    pub fn of_batch(numbers: &[i32], keys: usize, device: &Device) -> Self {
+    pub fn from_batch(numbers: &[i32], keys: usize, device: &Device) -> Self {
         let own = Self::new(numbers, keys);
         let data = TensorData::new(numbers.to_vec(), own.dims());
         let replayed = replay::fixed_integers(&data, &device.clone().without_autodiff());
@@ -88,7 +88,13 @@ impl Documents {
     }
 
     /// Masks keys of other documents than the query's.
-    pub(super) fn hide<T: Copy>(&self, query: Query, from: usize, scores: &mut [T], hidden: T) {
+    pub(super) fn mask_scores<T: Copy>(
+        &self,
+        query: Query,
+        from: usize,
+        scores: &mut [T],
+        hidden: T,
+    ) {
         if scores.is_empty() {
             return;
         }
@@ -104,7 +110,7 @@ impl Documents {
     }
 
     /// Returns `keys` without whole blocks at its ends of which no query at `positions` sees a key.
-    pub(super) fn narrowed(
+    pub(super) fn narrow(
         &self,
         row: usize,
         positions: Range<usize>,

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 pub use documents::Documents;
-pub use pattern::{Pattern, SeenKeys};
+pub use pattern::{KeyPattern, Pattern};
 
 /// The queries and keys of one forward pass: query i is at position `offset + i`, key j at position `j`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub struct Span {
 
 impl Span {
     /// Returns a span of `len` positions that see each other.
-    pub fn of(len: usize) -> Self {
+    pub fn full(len: usize) -> Self {
         Self {
             queries: len,
             keys: len,
@@ -127,7 +127,7 @@ impl Visibility {
     }
 
     /// Every query sees the first `lengths` tokens of its row.
-    pub fn of_lengths(lengths: &[usize]) -> Self {
+    pub fn from_lengths(lengths: &[usize]) -> Self {
         Self {
             lengths: Some(lengths.into()),
             ..Self::default()
@@ -135,7 +135,7 @@ impl Visibility {
     }
 
     /// Returns the rules that are the same in every replay of a step: without documents that differ between replays.
-    pub fn of_every_replay(&self) -> Self {
+    pub fn without_replayed_documents(&self) -> Self {
         let documents = self.documents.clone();
         Self {
             documents: documents.filter(|documents| documents.replayed().is_none()),
@@ -166,7 +166,7 @@ impl Visibility {
             globals: self
                 .globals
                 .as_ref()
-                .map(|rows| moved(rows, |at| at.checked_sub(dropped))),
+                .map(|rows| map_positions(rows, |at| at.checked_sub(dropped))),
         }
     }
 
@@ -195,7 +195,7 @@ impl Visibility {
     /// Writes `hidden` to a query's scores of keys that it does not see. `scores` starts at key `from`; there are
     /// `keys` keys in all.
     #[inline]
-    pub fn hide<T: Copy>(
+    pub fn mask_scores<T: Copy>(
         &self,
         query: Query,
         keys: usize,
@@ -210,7 +210,7 @@ impl Visibility {
         scores[end..].fill(hidden);
         let (first, scores) = (from + start, &mut scores[start..end]);
         if let Some(documents) = &self.documents {
-            documents.hide(query, first, scores, hidden);
+            documents.mask_scores(query, first, scores, hidden);
         }
         let step = self.window.as_ref().map_or(1, |w| w.step(query.head));
         if step > 1 {
@@ -221,7 +221,7 @@ impl Visibility {
             each.for_each(|(_, score)| *score = hidden);
         }
         if let Some(pattern) = &self.pattern {
-            pattern.hide(query, keys, first, scores, hidden);
+            pattern.mask_scores(query, keys, first, scores, hidden);
         }
     }
 
@@ -245,7 +245,7 @@ impl Visibility {
         let (first, last) = (range(positions.start), range(positions.end - 1));
         let hull = first.start.min(last.end)..last.end;
         match &self.documents {
-            Some(documents) => documents.narrowed(row, positions, hull),
+            Some(documents) => documents.narrow(row, positions, hull),
             None => hull,
         }
     }
@@ -262,7 +262,7 @@ impl Visibility {
         match &self.pattern {
             None if hull.is_empty() => Vec::new(),
             None => vec![hull],
-            Some(pattern) => pattern.of_tile(place, positions, keys, hull),
+            Some(pattern) => pattern.ranges_of_tile(place, positions, keys, hull),
         }
     }
 
@@ -281,7 +281,7 @@ impl Visibility {
 
     /// Returns true where a query does not see a key, `[rows or 1, heads or 1, queries, keys]`; `None` if every query
     /// sees every key. It is for the composed form, which holds all scores in memory anyway.
-    pub fn dense(
+    pub fn dense_mask(
         &self,
         [rows, heads]: [usize; 2],
         span: Span,
@@ -295,14 +295,19 @@ impl Visibility {
         let queries: Vec<usize> = (0..span.queries).collect();
         let mut all = Vec::with_capacity(rows * heads * span.queries * span.keys);
         for (row, head) in (0..rows).flat_map(|row| (0..heads).map(move |head| (row, head))) {
-            all.extend(self.hidden([row, head], &queries, span));
+            all.extend(self.mask_of_queries([row, head], &queries, span));
         }
         let data = TensorData::new(all, [rows, heads, span.queries, span.keys]);
         Some(Tensor::from_data(data, device))
     }
 
     /// Returns true where one of these queries of a row and head does not see a key, row after row.
-    pub fn hidden(&self, [row, head]: [usize; 2], queries: &[usize], span: Span) -> Vec<bool> {
+    pub fn mask_of_queries(
+        &self,
+        [row, head]: [usize; 2],
+        queries: &[usize],
+        span: Span,
+    ) -> Vec<bool> {
         let mut all = vec![false; queries.len() * span.keys];
         for (i, pairs) in queries.iter().zip(all.chunks_mut(span.keys.max(1))) {
             let query = Query {
@@ -310,7 +315,7 @@ impl Visibility {
                 head,
                 position: span.offset + i,
             };
-            self.hide(query, span.keys, 0, pairs, true);
+            self.mask_scores(query, span.keys, 0, pairs, true);
         }
         all
     }
@@ -328,7 +333,7 @@ impl Visibility {
 }
 
 /// Maps the positions of each row by `place`, dropping those for which it returns `None`.
-pub(super) fn moved(
+pub(super) fn map_positions(
     rows: &[Vec<usize>],
     place: impl Fn(usize) -> Option<usize>,
 ) -> Arc<[Vec<usize>]> {

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use super::Query;
 
 /// A kind of attention that determines which keys its queries see.
-pub trait SeenKeys: Debug + Send + Sync {
+pub trait KeyPattern: Debug + Send + Sync {
     /// Calls `see` with the ranges of keys, of `keys` in all, that a query sees, ascending and without overlap. They
     /// may contain keys that other rules mask, such as causality.
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>));
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>));
 
     /// Calls `see` with ranges, in any order, that contain all keys seen by the queries of a row and head at
     /// consecutive positions.
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         [row, head]: [usize; 2],
         positions: Range<usize>,
@@ -27,7 +27,7 @@ pub trait SeenKeys: Debug + Send + Sync {
                 head,
                 position,
             };
-            self.of_query(query, keys, see);
+            self.keys_of_query(query, keys, see);
         }
     }
 
@@ -45,7 +45,7 @@ pub trait SeenKeys: Debug + Send + Sync {
 /// A pattern over keys, of which the first may have been removed or which may follow keys of earlier segments.
 #[derive(Clone, Debug)]
 pub struct Pattern {
-    of: Arc<dyn SeenKeys>,
+    of: Arc<dyn KeyPattern>,
     /// Number of keys removed before the first present one.
     dropped: usize,
     /// Number of keys of earlier segments before those that the pattern counts.
@@ -66,7 +66,7 @@ impl Eq for Pattern {}
 
 impl Pattern {
     /// Creates the pattern of a kind of attention.
-    pub fn new(of: impl SeenKeys + 'static) -> Self {
+    pub fn new(of: impl KeyPattern + 'static) -> Self {
         Self {
             of: Arc::new(of),
             dropped: 0,
@@ -76,7 +76,7 @@ impl Pattern {
     }
 
     /// Creates the pattern of a kind of attention that masks no keys of earlier segments.
-    pub fn with_earlier(of: impl SeenKeys + 'static) -> Self {
+    pub fn with_earlier(of: impl KeyPattern + 'static) -> Self {
         Self {
             sees_earlier: true,
             ..Self::new(of)
@@ -95,7 +95,7 @@ impl Pattern {
 
     /// Returns the same pattern after `earlier` keys of earlier segments.
     #[must_use]
-    pub fn behind(&self, earlier: usize) -> Self {
+    pub fn after_earlier(&self, earlier: usize) -> Self {
         let gone = self.dropped.min(earlier);
         Self {
             dropped: self.dropped - gone,
@@ -120,31 +120,32 @@ impl Pattern {
     }
 
     /// Converts a present position to the kind's own count.
-    fn counted(&self, position: usize) -> usize {
+    fn to_pattern_position(&self, position: usize) -> usize {
         position + self.dropped - self.earlier
     }
 
     /// Converts keys in the kind's own count to present keys.
-    fn at_hand(&self, keys: &Range<usize>) -> Range<usize> {
+    fn to_present_keys(&self, keys: &Range<usize>) -> Range<usize> {
         let place = |key: usize| (key + self.earlier).saturating_sub(self.dropped);
         place(keys.start)..place(keys.end)
     }
 
     /// Calls `see` with the ascending ranges of keys, of `keys` in all, that a query sees.
-    pub fn each_range(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+    pub fn for_each_range(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let query = Query {
-            position: self.counted(query.position),
+            position: self.to_pattern_position(query.position),
             ..query
         };
         if let Some(earlier) = self.seen_earlier() {
             see(earlier);
         }
-        let mut at_hand = |seen: Range<usize>| see(self.at_hand(&seen));
-        self.of.of_query(query, self.counted(keys), &mut at_hand);
+        let mut at_hand = |seen: Range<usize>| see(self.to_present_keys(&seen));
+        self.of
+            .keys_of_query(query, self.to_pattern_position(keys), &mut at_hand);
     }
 
     /// Writes `hidden` to a query's scores of keys that it does not see; `scores` starts at key `from`.
-    pub(super) fn hide<T: Copy>(
+    pub(super) fn mask_scores<T: Copy>(
         &self,
         query: Query,
         keys: usize,
@@ -153,7 +154,7 @@ impl Pattern {
         hidden: T,
     ) {
         let (mut done, to) = (0, from + scores.len());
-        self.each_range(query, keys, &mut |seen| {
+        self.for_each_range(query, keys, &mut |seen| {
             let [start, end] = [seen.start, seen.end].map(|key| key.clamp(from, to) - from);
             if start > done {
                 scores[done..start].fill(hidden);
@@ -164,7 +165,7 @@ impl Pattern {
     }
 
     /// Returns ascending, non-adjacent ranges that contain the keys of `hull` that the queries see.
-    pub(super) fn of_tile(
+    pub(super) fn ranges_of_tile(
         &self,
         place: [usize; 2],
         positions: Range<usize>,
@@ -177,10 +178,14 @@ impl Pattern {
             .filter(|seen| !seen.is_empty())
             .into_iter()
             .collect();
-        let positions = self.counted(positions.start)..self.counted(positions.end);
-        self.of
-            .of_queries(place, positions, self.counted(keys), &mut |seen| {
-                let seen = within(self.at_hand(&seen));
+        let positions =
+            self.to_pattern_position(positions.start)..self.to_pattern_position(positions.end);
+        self.of.keys_of_queries(
+            place,
+            positions,
+            self.to_pattern_position(keys),
+            &mut |seen| {
+                let seen = within(self.to_present_keys(&seen));
                 if seen.is_empty() {
                     return;
                 }
@@ -191,13 +196,14 @@ impl Pattern {
                     }
                     _ => all.push(seen),
                 }
-            });
-        joined(all)
+            },
+        );
+        merge_ranges(all)
     }
 }
 
 /// Sorts ranges and merges those that touch.
-fn joined(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
+fn merge_ranges(mut all: Vec<Range<usize>>) -> Vec<Range<usize>> {
     all.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(all.len());
     for range in all {
@@ -217,8 +223,8 @@ mod tests {
     #[derive(Debug)]
     struct Thirds;
 
-    impl SeenKeys for Thirds {
-        fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+    impl KeyPattern for Thirds {
+        fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
             for key in 0..keys {
                 if key % 3 == 0 || key == query.position {
                     see(key..key + 1);
@@ -234,7 +240,7 @@ mod tests {
             position,
         };
         let mut hidden = vec![false; part.len()];
-        pattern.hide(query, keys, part.start, &mut hidden, true);
+        pattern.mask_scores(query, keys, part.start, &mut hidden, true);
         part.clone()
             .filter(|key| !hidden[key - part.start])
             .collect()
@@ -247,25 +253,31 @@ mod tests {
         // Positions 2, 3, … become 0, 1, …
         assert_eq!(seen(&pattern.without_first(2), 2, 6, 0..6), [1, 2, 4]);
         // Two keys of earlier segments come first.
-        assert_eq!(seen(&pattern.behind(2), 6, 10, 0..10), [2, 5, 6, 8]);
-        let back = pattern.behind(2).without_first(2);
+        assert_eq!(seen(&pattern.after_earlier(2), 6, 10, 0..10), [2, 5, 6, 8]);
+        let back = pattern.after_earlier(2).without_first(2);
         assert_eq!(back, pattern);
         let all = Pattern::with_earlier(Thirds);
         assert_eq!(seen(&all, 4, 8, 0..8), [0, 3, 4, 6]);
-        assert_eq!(seen(&all.behind(2), 6, 10, 0..10), [0, 1, 2, 5, 6, 8]);
         assert_eq!(
-            seen(&all.behind(2).without_first(1), 5, 9, 0..9),
+            seen(&all.after_earlier(2), 6, 10, 0..10),
+            [0, 1, 2, 5, 6, 8]
+        );
+        assert_eq!(
+            seen(&all.after_earlier(2).without_first(1), 5, 9, 0..9),
             [0, 1, 4, 5, 7]
         );
-        assert_eq!(all.behind(2).of_tile([0, 0], 6..7, 10, 1..6), [1..3, 5..6]);
+        assert_eq!(
+            all.after_earlier(2).ranges_of_tile([0, 0], 6..7, 10, 1..6),
+            [1..3, 5..6]
+        );
     }
 
     #[test]
     fn ranges_of_a_tile_are_joined() {
         let pattern = Pattern::new(Thirds);
-        let ranges = pattern.of_tile([0, 0], 3..5, 9, 0..9);
+        let ranges = pattern.ranges_of_tile([0, 0], 3..5, 9, 0..9);
         assert_eq!(ranges, [0..1, 3..5, 6..7]);
-        let inside = pattern.of_tile([0, 0], 3..5, 9, 1..4);
+        let inside = pattern.ranges_of_tile([0, 0], 3..5, 9, 1..4);
         assert!(inside.len() == 1 && inside[0] == (3..4));
     }
 }

@@ -26,7 +26,7 @@ pub struct WkvInputs<T> {
     /// Added to earlier exponents at each position.
     pub decay: T,
     /// Added to a position's own exponent (the bonus).
-    pub first: T,
+    pub bonus: T,
 }
 
 /// Values of an average's forward pass that its backward pass needs.

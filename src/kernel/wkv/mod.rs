@@ -26,15 +26,15 @@ use super::recurrent::Sequences;
 #[cfg(all(feature = "gpu", not(feature = "fusion")))]
 use super::{cube, has_kernels};
 #[cfg(feature = "kernels")]
-use super::{extension::maybe, has_flex_kernels, recurrent::with_states};
+use super::{extension::maybe, has_flex_kernels, recurrent::split_states};
 #[cfg(feature = "kernels")]
 use extension::WkvOps;
 
 /// Stands for p if b is 0: far below every other exponent, and finite so that differences are not NaN.
-pub(super) const NOTHING: f32 = -1e30;
+pub(super) const EMPTY_EXPONENT: f32 = -1e30;
 
 /// Number of vectors of a state: a, b and p.
-pub(super) const PARTS: usize = 3;
+pub(super) const STATE_VECTORS: usize = 3;
 
 /// The tensors of an average over `[batch, seq]` positions and `channels`.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Wkv {
     /// Added to the exponents of earlier positions at each position, negative, `[channels]`.
     pub decay: Tensor<1>,
     /// Added to a position's own exponent (the bonus), `[channels]`.
-    pub first: Tensor<1>,
+    pub bonus: Tensor<1>,
     /// a, then b, then p before the first position, `[batch, 3·channels]`; zeros if absent. They receive no gradient.
     pub state: Option<Tensor<2>>,
 }
@@ -58,7 +58,7 @@ impl Wkv {
     #[cfg(feature = "kernels")]
     fn has_kernel(&self) -> bool {
         #[cfg(all(feature = "gpu", not(feature = "fusion")))]
-        if has_kernels(&self.k) && cube::wkv::takes(self.k.dims()) {
+        if has_kernels(&self.k) && cube::wkv::supports(self.k.dims()) {
             return true;
         }
         has_flex_kernels(&self.k)
@@ -69,23 +69,23 @@ impl Wkv {
         assert_eq!(self.r.dims(), wide, "receptances of an average");
         assert_eq!(self.v.dims(), wide, "values of an average");
         assert_eq!(self.decay.dims(), [channels], "decay of an average");
-        assert_eq!(self.first.dims(), [channels], "bonus of an average");
+        assert_eq!(self.bonus.dims(), [channels], "bonus of an average");
         if let Some(state) = &self.state {
             assert_eq!(
                 state.dims(),
-                [batch, PARTS * channels],
+                [batch, STATE_VECTORS * channels],
                 "state of an average"
             );
         }
     }
 
     /// Returns the state before the first position.
-    fn before(&self) -> Tensor<2> {
+    fn initial_state(&self) -> Tensor<2> {
         if let Some(state) = &self.state {
             return state.clone();
         }
         let ([batch, _, channels], device) = (self.k.dims(), self.k.device());
-        Tensor::zeros([batch, PARTS * channels], (&device, self.k.dtype()))
+        Tensor::zeros([batch, STATE_VECTORS * channels], (&device, self.k.dtype()))
     }
 
     /// Converts all tensors to another dtype.
@@ -95,7 +95,7 @@ impl Wkv {
             k: self.k.cast(dtype),
             v: self.v.cast(dtype),
             decay: self.decay.cast(dtype),
-            first: self.first.cast(dtype),
+            bonus: self.bonus.cast(dtype),
             state: self.state.map(|state| state.cast(dtype)),
         }
     }
@@ -114,7 +114,7 @@ pub fn wkv(wkv: Wkv, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Te
     let [batch, seq, channels] = wkv.k.dims();
     sequences.require(batch, seq);
     if seq == 0 {
-        return (wkv.k.clone(), last.then(|| wkv.before()));
+        return (wkv.k.clone(), last.then(|| wkv.initial_state()));
     }
     #[cfg(feature = "kernels")]
     if wkv.has_kernel() {
@@ -127,14 +127,14 @@ pub fn wkv(wkv: Wkv, sequences: &Sequences, last: bool) -> (Tensor<3>, Option<Te
             wkv.k.into_dispatch(),
             wkv.v.into_dispatch(),
             wkv.decay.into_dispatch(),
-            wkv.first.into_dispatch(),
+            wkv.bonus.into_dispatch(),
             maybe(wkv.state.map(Tensor::detach)),
             settings,
         );
-        return with_states(
+        return split_states(
             Tensor::from_dispatch(out),
             [batch, seq, channels],
-            PARTS,
+            STATE_VECTORS,
             last,
         );
     }

@@ -14,7 +14,7 @@ struct OfAverage<B: Backend>(WkvSaved<B>, WkvSettings);
 impl<B: WkvBackwardOps> Derivative<B, 5> for OfAverage<B> {
     fn gradients(self, grad: FloatTensor<B>, _: [bool; 5]) -> [Option<FloatTensor<B>>; 5] {
         let d = B::wkv_backward(self.0, grad, &self.1);
-        [d.r, d.k, d.v, d.decay, d.first].map(Some)
+        [d.r, d.k, d.v, d.decay, d.bonus].map(Some)
     }
 }
 
@@ -39,7 +39,7 @@ impl<B: WkvOps + WkvBackwardOps, S: CheckpointStrategy> WkvOps for Autodiff<B, S
                     k,
                     v,
                     decay,
-                    first,
+                    bonus: first,
                 };
                 let (out, saved) = B::wkv_saving(inputs, state, &settings);
                 (out, Some(OfAverage(saved, settings)))

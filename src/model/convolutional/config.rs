@@ -6,22 +6,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of window widths.
-pub(super) const MOST_WIDTHS: usize = 64;
+pub(super) const MAX_WIDTHS: usize = 64;
 /// Maximum window width, in tokens.
-pub(super) const WIDEST_WINDOW: usize = 1024;
+pub(super) const MAX_WINDOW: usize = 1024;
 
 /// The settings of a convolutional reader of texts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConvolutionalConfig {
     /// Width of token vectors.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_model: usize,
     /// Window widths in tokens; each has its own filters. Source: Kim 2014, section 3.1.
-    #[schemars(inner(range(min = 1, max = WIDEST_WINDOW)), length(min = 1, max = MOST_WIDTHS))]
+    #[schemars(inner(range(min = 1, max = MAX_WINDOW)), length(min = 1, max = MAX_WIDTHS))]
     pub widths: Vec<usize>,
     /// Number of features for each window width. Source: Kim 2014, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub filters: usize,
     /// Activation of the features.
     pub activation: Activation,
@@ -52,7 +52,7 @@ impl ConvolutionalConfig {
     }
 
     /// Sum of all window widths, in tokens.
-    pub(super) fn taps(&self) -> u128 {
+    pub(super) fn total_width(&self) -> u128 {
         self.widths.iter().map(|width| *width as u128).sum()
     }
 }

@@ -14,8 +14,8 @@ mod config;
 mod facts;
 
 use super::encoder::EncoderInput;
-use super::text::largest;
-use super::{ModelInputs, Use};
+use super::text::max_pool;
+use super::{BuildContext, Use};
 use crate::kernel::replay;
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
@@ -24,7 +24,7 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::padding;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::ops::PadMode;
 use burn::tensor::{Tensor, TensorData};
@@ -52,8 +52,8 @@ pub(super) const USES: &[Use] = &[
 pub const ROLES: Roles = Roles::new(
     "Convolutional",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("windows", Declares::Stands(Place::Blocks)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("windows", Declaration::Place(Place::Blocks)),
     ],
 );
 
@@ -73,15 +73,15 @@ pub struct Convolutional {
 
 impl ConvolutionalConfig {
     /// Builds the network; its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> Convolutional {
+    pub fn init(&self, inputs: &BuildContext) -> Convolutional {
         let init = Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0);
         let (vocab, d) = (inputs.shape.vocab_size, self.d_model);
         let window = |(number, width): (usize, &usize)| {
-            let init = init.of("windows").of(&number.to_string());
+            let init = init.part("windows").part(&number.to_string());
             Linear::new(width * d, self.filters, true, MatrixRole::Inner, &init)
         };
         Convolutional {
-            embedding: Embedding::new(vocab, d, 1.0, None, &init.of("embedding")),
+            embedding: Embedding::new(vocab, d, 1.0, None, &init.part("embedding")),
             windows: self.widths.iter().enumerate().map(window).collect(),
             widths: self.widths.clone(),
             activation: self.activation,
@@ -95,11 +95,12 @@ impl Convolutional {
     pub fn forward(&self, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let x = self.embedding.forward(input.ids);
         let x = pass.dropout(x, "embedding", self.dropout);
-        let x = within_texts(x, input.lengths.as_deref());
+        let x = zero_padding(x, input.lengths.as_deref());
         pass.note_hidden(0, &x);
         let features = self.windows.iter().zip(&self.widths);
-        let features =
-            features.map(|(map, width)| map.activated(windows(&x, *width), self.activation.into()));
+        let features = features.map(|(map, width)| {
+            map.forward_activated(concat_windows(&x, *width), self.activation.into())
+        });
         let hidden = Tensor::cat(features.collect(), 2);
         pass.note_hidden(1, &hidden);
         pass.note_layer(1, &hidden);
@@ -109,14 +110,14 @@ impl Convolutional {
 
     /// Takes the maximum of each feature over a text's positions, `[batch, widths · filters]`.
     pub fn pooled(&self, hidden: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<2> {
-        largest(hidden, lengths)
+        max_pool(hidden, lengths)
     }
 }
 
 /// Sets `x` `[batch, seq, d]` to zero after each text's end.
-fn within_texts(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
+fn zero_padding(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
     let [batch, seq, _] = x.dims();
-    let Some(factors) = padding::tokens(lengths, seq) else {
+    let Some(factors) = padding::token_mask(lengths, seq) else {
         return x;
     };
     let factors = TensorData::new(factors, [batch, seq, 1]);
@@ -125,7 +126,7 @@ fn within_texts(x: Tensor<3>, lengths: Option<&[usize]>) -> Tensor<3> {
 }
 
 /// Concatenates the vectors of the `width` tokens around each position: `[batch, seq, width · d]`.
-fn windows(x: &Tensor<3>, width: usize) -> Tensor<3> {
+fn concat_windows(x: &Tensor<3>, width: usize) -> Tensor<3> {
     let [batch, seq, d] = x.dims();
     let before = (width - 1) / 2;
     let zeros = (0, 0, before, width - 1 - before);

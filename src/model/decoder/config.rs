@@ -2,7 +2,7 @@
 
 use super::Decoder;
 use crate::model::retrieval::{NeighbourEncoder, RetrievalConfig};
-use crate::model::{ModelInputs, replaced};
+use crate::model::{BuildContext, keys_replaced_by_groups};
 use crate::nn::init::Init;
 use crate::nn::vocabulary::{TokenTables, VocabularyConfig};
 use crate::one_table::one_table;
@@ -66,12 +66,12 @@ impl Default for DecoderConfig {
     }
 }
 
-one_table!(DecoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+one_table!(DecoderConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[&c.layers]));
 
 impl DecoderConfig {
     /// Returns the depth of its stack.
     pub fn depth(&self) -> Depth<'_> {
-        let alone = self.depth_alone();
+        let alone = self.depth_without_retrieval();
         match &self.retrieval {
             None => alone,
             Some(retrieval) => Depth {
@@ -83,7 +83,7 @@ impl DecoderConfig {
     }
 
     /// Returns the depth of its stack without cross-attention to neighbours.
-    pub(in crate::model) fn depth_alone(&self) -> Depth<'_> {
+    pub(in crate::model) fn depth_without_retrieval(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
             causal: true,
@@ -96,8 +96,8 @@ impl DecoderConfig {
     }
 
     /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
-    pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
+    pub(in crate::model) fn set_evaluation_memory(&mut self, positions: usize) -> bool {
+        layers::set_evaluation_memory(&mut self.stack.attention, &mut self.layers, positions)
     }
 
     /// Number of blocks.
@@ -113,26 +113,29 @@ impl DecoderConfig {
             .retrieval
             .as_ref()
             .map_or(0, |r| r.products(self, tokens));
-        self.stack.products(&self.depth_alone(), tokens, 0) + words + looking
+        self.stack
+            .products(&self.depth_without_retrieval(), tokens, 0)
+            + words
+            + looking
     }
 
     /// Builds the network; its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> Decoder {
+    pub fn init(&self, inputs: &BuildContext) -> Decoder {
         self.build(self.depth(), inputs)
     }
 
     /// Builds the network for tasks that read texts: without an LM head's own parameters, and without retrieval.
-    pub fn reader(&self, inputs: &ModelInputs) -> Decoder {
+    pub fn init_reader(&self, inputs: &BuildContext) -> Decoder {
         Decoder {
             head: None,
             retrieval: None,
-            ..self.build(self.depth_alone(), inputs)
+            ..self.build(self.depth_without_retrieval(), inputs)
         }
     }
 
     /// Builds the network of a prefix language model. Positions of the prefix see keys on both sides, so position schemes must
     /// distinguish distances in both directions.
-    pub fn init_of_prefixes(&self, inputs: &ModelInputs) -> Decoder {
+    pub fn init_prefix_lm(&self, inputs: &BuildContext) -> Decoder {
         let depth = Depth {
             causal: false,
             ..self.depth()
@@ -140,11 +143,17 @@ impl DecoderConfig {
         self.build(depth, inputs)
     }
 
-    fn build(&self, depth: Depth, inputs: &ModelInputs) -> Decoder {
+    fn build(&self, depth: Depth, inputs: &BuildContext) -> Decoder {
         let config = &self.stack;
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
+        let init = Init::new(
+            inputs.device,
+            inputs.seed,
+            config.init_settings(),
+            2 * blocks,
+            beta,
+        );
         let shape = StackShape {
             config,
             depth,
@@ -167,10 +176,10 @@ impl DecoderConfig {
             ..tables
         };
         Decoder {
-            embedding: self.vocabulary.embedding(&tables, &init.of("embedding")),
-            position: config.position.init(&position, &init.of("position")),
-            stack: Stack::new(&shape, &init.of("stack")),
-            head: self.vocabulary.head(&read, &init.of("head")),
+            embedding: self.vocabulary.embedding(&tables, &init.part("embedding")),
+            position: config.position.init(&position, &init.part("position")),
+            stack: Stack::new(&shape, &init.part("stack")),
+            head: self.vocabulary.head(&read, &init.part("head")),
             dropout: config.dropouts().embedding,
             head_softcap: self.head_softcap,
             head_factor: match self.head_scale {
@@ -180,7 +189,7 @@ impl DecoderConfig {
             retrieval: self
                 .retrieval
                 .as_ref()
-                .map(|c| NeighbourEncoder::new(c, self, &init.of("retrieval"))),
+                .map(|c| NeighbourEncoder::new(c, self, &init.part("retrieval"))),
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, ModelConfig, RetrievalConfig, Transformer, Use, WholeText};
+use crate::model::{Demand, ModelConfig, PooledText, RetrievalConfig, Transformer, Use};
 use crate::nn::Kind;
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::mup;
@@ -21,7 +21,7 @@ impl NetworkFacts for DecoderConfig {
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         if let Some(retrieval) = &self.retrieval {
-            at.within("retrieval", |at| retrieval.faults(self, demand, at));
+            at.nested("retrieval", |at| retrieval.faults(self, demand, at));
         }
         let switches = [
             ("embedding_scale", self.embedding_scale),
@@ -29,13 +29,13 @@ impl NetworkFacts for DecoderConfig {
         ];
         mup::switch_faults(self.stack.mup, &switches, at);
         if !demand.used_for.scores_tokens() {
-            self.reading_faults(demand, at);
+            self.reader_faults(demand, at);
             return demand.context;
         }
         head_faults(&self.vocabulary, self.head_bias, self.tie_embeddings, at);
         let d_model = self.stack.d_model;
         self.vocabulary
-            .faults(d_model, demand.smooths, self.head_bias, at);
+            .faults(d_model, demand.smooths_labels, self.head_bias, at);
         self.softcap_faults(at);
         inner_layer_faults(demand, self.n_layers(), at);
         self.width_faults(at);
@@ -58,7 +58,7 @@ impl NetworkFacts for DecoderConfig {
     }
 
     /// A network that only reads texts has no LM head.
-    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
+    fn restricted_to(&self, demand: &Demand) -> Option<ModelConfig> {
         (!demand.used_for.scores_tokens()).then(|| {
             ModelConfig::Decoder(Self {
                 tie_embeddings: true,
@@ -74,7 +74,7 @@ impl NetworkFacts for DecoderConfig {
         let tokens = shape.context;
         let (row, scored) = match demand.used_for {
             Use::TextToText => {
-                let written = demand.written.unwrap_or(tokens);
+                let written = demand.max_generated.unwrap_or(tokens);
                 (tokens.saturating_add(written), written)
             }
             used_for if used_for.scores_tokens() => (tokens, tokens),
@@ -95,15 +95,17 @@ impl NetworkFacts for DecoderConfig {
         self.retrieval.as_ref()
     }
 
-    fn kept_of_neighbours(&self) -> u128 {
-        self.retrieval.as_ref().map_or(0, |r| r.kept(self))
+    fn neighbour_activations_per_token(&self) -> u128 {
+        self.retrieval
+            .as_ref()
+            .map_or(0, |r| r.activations_per_token(self))
     }
 }
 
 impl DecoderConfig {
     /// Checks the keys of a network that reads texts and predicts no tokens.
-    fn reading_faults(&self, demand: &Demand, at: &mut TableFaults) {
-        if demand.whole_text == WholeText::First {
+    fn reader_faults(&self, demand: &Demand, at: &mut TableFaults) {
+        if demand.pooled_text == PooledText::FirstPosition {
             let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
             at.fault(&["task.pooling", "model.kind"], rule);
         }

@@ -1,7 +1,7 @@
 //! The settings of an encoder and their cost.
 
 use super::super::mask_decoder::MaskDecoderConfig;
-use super::super::{Use, replaced};
+use super::super::{Use, keys_replaced_by_groups};
 use super::pooler::PoolerInput;
 use crate::nn::Kind;
 use crate::nn::feed_forward::Activation;
@@ -29,7 +29,7 @@ pub(in crate::model) const USES: &[Use] = &[
 ];
 
 /// Maximum number of segments.
-pub(super) const MOST_SEGMENTS: usize = 1024;
+pub(super) const MAX_SEGMENTS: usize = 1024;
 
 /// The settings of an encoder.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,7 +48,7 @@ pub struct EncoderConfig {
     /// Width E of token, position and segment vectors, which a matrix projects onto `d_model` after their norm: a table
     /// of vocabulary × E with E × d_model in place of vocabulary × d_model. With a tied LM head, the head's transform outputs
     /// this width. When absent, it is `d_model` without a projection. Source: Lan et al. 2020, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embedding: Option<usize>,
     /// Whether dropout comes after the projection of `d_embedding` rather than before it (FNet).
@@ -123,7 +123,7 @@ impl Default for EncoderConfig {
     }
 }
 
-one_table!(EncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+one_table!(EncoderConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[&c.layers]));
 
 impl EncoderConfig {
     /// Returns the depth of its stack.
@@ -140,8 +140,8 @@ impl EncoderConfig {
     }
 
     /// Sets how many earlier positions the layers with segment memory keep in evaluation; returns whether there is such a layer.
-    pub(in crate::model) fn remember_at_evaluation(&mut self, positions: usize) -> bool {
-        layers::remember_at_evaluation(&mut self.stack.attention, &mut self.layers, positions)
+    pub(in crate::model) fn set_evaluation_memory(&mut self, positions: usize) -> bool {
+        layers::set_evaluation_memory(&mut self.stack.attention, &mut self.layers, positions)
     }
 
     /// Number of blocks.

@@ -1,13 +1,13 @@
 //! The network facts of an encoder.
 
-use super::config::MOST_SEGMENTS;
+use super::config::MAX_SEGMENTS;
 use super::pooler::PoolerInput;
 use super::{EncoderConfig, KIND, USES};
 use crate::data::Shape;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::facts::NetworkFacts;
 use crate::model::heads::MlmHead;
-use crate::model::{Demand, ModelConfig, Transformer, Use, WholeText};
+use crate::model::{Demand, ModelConfig, PooledText, Transformer, Use};
 use crate::nn::Kind;
 
 impl NetworkFacts for EncoderConfig {
@@ -25,8 +25,8 @@ impl NetworkFacts for EncoderConfig {
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         let segments = self.segments;
-        if segments > MOST_SEGMENTS {
-            let rule = format!("segments = {segments} is more than {MOST_SEGMENTS}");
+        if segments > MAX_SEGMENTS {
+            let rule = format!("segments = {segments} is more than {MAX_SEGMENTS}");
             at.fault(&["segments"], rule);
         }
         self.pooler_faults(demand, at);
@@ -35,11 +35,11 @@ impl NetworkFacts for EncoderConfig {
                 "mup knows no embeddings of a width of their own; leave d_embedding or mup out";
             at.fault(&["d_embedding", "mup"], rule);
         }
-        self.late_dropout_faults(demand, at);
+        self.projection_dropout_faults(demand, at);
         if !USES.contains(&demand.used_for) {
             return demand.context;
         }
-        at.count("d_embedding", self.d_embedding.unwrap_or(1), WIDEST);
+        at.count("d_embedding", self.d_embedding.unwrap_or(1), MAX_WIDTH);
         let untransformed = self.tie_embeddings && !self.head_transform;
         if demand.used_for == Use::MaskedTokens && untransformed {
             MlmHead::width_faults(self, at);
@@ -59,12 +59,12 @@ impl NetworkFacts for EncoderConfig {
             at.fault(&["d_embedding", "model.position.axial_widths"], rule);
         }
         if let Some(decoder) = &self.mask_decoder {
-            at.within("mask_decoder", |at| decoder.faults(self, demand, at));
+            at.nested("mask_decoder", |at| decoder.faults(self, demand, at));
         }
         if let Some(generator) = &demand.generator {
             generator.faults(self, at);
         }
-        if demand.two_streams {
+        if demand.has_query_stream {
             self.stream_faults(at);
         }
         if demand.segments && segments.max(self.stack.position.facts().segments()) < 2 {
@@ -77,8 +77,8 @@ impl NetworkFacts for EncoderConfig {
     }
 
     /// Removes a pooler, mask decoder or token transform that is not read, since its parameters would not learn.
-    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
-        let mut without = self.pooled_if(demand.whole_text != WholeText::NotRead);
+    fn restricted_to(&self, demand: &Demand) -> Option<ModelConfig> {
+        let mut without = self.with_pooler_if(demand.pooled_text != PooledText::Unused);
         if demand.used_for != Use::MaskedTokens {
             without.mask_decoder = None;
         }
@@ -90,11 +90,11 @@ impl NetworkFacts for EncoderConfig {
     /// With a query stream, the text's stream goes through all blocks except the last one, in addition.
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let (tokens, depth) = (shape.context, self.depth());
-        let again = match demand.two_streams {
+        let again = match demand.has_query_stream {
             true => 1..depth.blocks().max(1),
             false => 0..0,
         };
-        let again = self.stack.products_of(again, &depth, tokens, 0);
+        let again = self.stack.products_of_blocks(again, &depth, tokens, 0);
         (self.text_products(tokens) + again) as f64
     }
 
@@ -115,7 +115,7 @@ impl EncoderConfig {
     /// Returns the encoder for a task that reads its pooled vector of a text, or for one that does not, and without a token
     /// transform: parts that are not read have parameters that do not learn.
     #[must_use]
-    pub fn pooled_if(&self, read: bool) -> Self {
+    pub fn with_pooler_if(&self, read: bool) -> Self {
         let usual = Self::default();
         Self {
             pooler: self.pooler && read,
@@ -162,7 +162,7 @@ impl EncoderConfig {
     }
 
     /// Checks dropout after the projection.
-    fn late_dropout_faults(&self, demand: &Demand, at: &mut TableFaults) {
+    fn projection_dropout_faults(&self, demand: &Demand, at: &mut TableFaults) {
         if !self.dropout_after_projection {
             return;
         }
@@ -181,7 +181,7 @@ impl EncoderConfig {
     fn pooler_faults(&self, demand: &Demand, at: &mut TableFaults) {
         let (first, named) = (
             self.pooler_input == PoolerInput::First,
-            self.pooler_input.named(),
+            self.pooler_input.name(),
         );
         let given_input = format!("pooler_input = \"{named}\"");
         for (key, given) in [
@@ -198,8 +198,9 @@ impl EncoderConfig {
                 at.fault(&[name, "pooler"], rule);
             }
         }
-        let pairs = demand.used_for == Use::MaskedTokens && demand.whole_text != WholeText::NotRead;
-        if !first && (pairs || demand.whole_text == WholeText::First) {
+        let pairs =
+            demand.used_for == Use::MaskedTokens && demand.pooled_text != PooledText::Unused;
+        if !first && (pairs || demand.pooled_text == PooledText::FirstPosition) {
             let reads = match self.pooler_input {
                 PoolerInput::Last => "the last position",
                 PoolerInput::First | PoolerInput::Mean => "all positions",

@@ -11,7 +11,7 @@ use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub enum PoolerInput {
 
 impl PoolerInput {
     /// Returns the value of its key.
-    pub fn named(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::First => "first",
             Self::Mean => "mean",
@@ -47,8 +47,8 @@ impl Encoder {
         let [batch, _, d] = hidden.dims();
         let read = match self.pooler_input {
             PoolerInput::First => hidden.slice([0..batch, 0..1, 0..d]),
-            PoolerInput::Mean => text::mean(hidden, lengths).reshape([batch, 1, d]),
-            PoolerInput::Last => text::last(hidden, lengths).reshape([batch, 1, d]),
+            PoolerInput::Mean => text::mean_pool(hidden, lengths).reshape([batch, 1, d]),
+            PoolerInput::Last => text::last_token(hidden, lengths).reshape([batch, 1, d]),
         };
         let pooled = match &self.pooler {
             Some(pooler) => {
@@ -69,7 +69,7 @@ impl Encoder {
     }
 
     /// Computes the input of token-level heads, `[batch, seq, d]`, from hidden states.
-    pub fn for_tokens(&self, hidden: Tensor<3>) -> Tensor<3> {
+    pub fn token_features(&self, hidden: Tensor<3>) -> Tensor<3> {
         match &self.token_transform {
             Some(transform) => transform.forward(hidden),
             None => hidden,
@@ -81,8 +81,8 @@ impl Encoder {
 pub const ROLES: Roles = Roles::new(
     "TokenTransform",
     &[
-        ("dense", Declares::Stands(Place::Head)),
-        ("norm", Declares::Stands(Place::Head)),
+        ("dense", Declaration::Place(Place::Head)),
+        ("norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -103,7 +103,7 @@ impl TokenTransform {
         let (read, d) = (config.stack.d_output(), config.stack.d_model);
         let biased = config.head_transform_bias;
         Self {
-            dense: Linear::new(read, d, biased, MatrixRole::Inner, &init.of("dense")),
+            dense: Linear::new(read, d, biased, MatrixRole::Inner, &init.part("dense")),
             norm: config.stack.norm.init(d, init),
             activation: config.head_activation,
         }

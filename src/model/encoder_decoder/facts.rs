@@ -4,7 +4,7 @@ use super::{EncoderDecoderConfig, KIND};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, ItemOf, Transformer};
+use crate::model::{Demand, ThroughputUnit, Transformer};
 use crate::nn::Kind;
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::mup;
@@ -21,7 +21,7 @@ impl NetworkFacts for EncoderDecoderConfig {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         let d_model = self.stack.d_model;
         self.vocabulary
-            .faults(d_model, demand.smooths, self.head_bias, at);
+            .faults(d_model, demand.smooths_labels, self.head_bias, at);
         let switches = [
             ("embedding_scale", self.embedding_scale),
             ("head_scale", self.head_scale),
@@ -35,7 +35,7 @@ impl NetworkFacts for EncoderDecoderConfig {
             );
         }
         self.target_faults(demand, at);
-        if demand.whole_source {
+        if demand.bidirectional_source {
             at.fault(
                 &["task.bidirectional_source"],
                 "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
@@ -50,12 +50,12 @@ impl NetworkFacts for EncoderDecoderConfig {
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let tokens = shape.context;
-        let sides = [tokens, demand.written.unwrap_or(tokens)];
+        let sides = [tokens, demand.max_generated.unwrap_or(tokens)];
         self.pair_products(shape.vocab_size, sides) as f64
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Pair
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Pair
     }
 
     fn transformer(&self) -> Option<Transformer<'_>> {

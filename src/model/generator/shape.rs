@@ -38,11 +38,11 @@ pub struct GeneratorShape {
 }
 
 /// Relative tolerance for a width times `size` to count as a whole number, for sizes such as 0.3333.
-const NEAR: f64 = 2e-3;
+const WHOLE_NUMBER_TOLERANCE: f64 = 2e-3;
 
 impl GeneratorShape {
     /// Returns the generator as the config of a separate network, for plans; `None` beside a model that is no encoder.
-    pub fn beside(&self, model: &ModelConfig) -> Option<ModelConfig> {
+    pub fn network_config(&self, model: &ModelConfig) -> Option<ModelConfig> {
         Some(ModelConfig::Encoder(
             self.config(model.masked_lm_encoder()?),
         ))
@@ -50,7 +50,7 @@ impl GeneratorShape {
 
     /// Returns the config of the generator of an encoder.
     pub fn config(&self, encoder: &EncoderConfig) -> EncoderConfig {
-        let whole = common_divisor(encoder);
+        let whole = common_divisor_of_sizes(encoder);
         let parts = (self.size * whole as f64).round().max(1.0) as usize;
         let scaled = |n: usize| (n / whole).saturating_mul(parts).max(1);
         let attention = |c: &AttentionConfig| c.with_heads(scaled);
@@ -78,15 +78,17 @@ impl GeneratorShape {
                     Some(wide).filter(|wide| *wide != d_model)
                 }
             },
-            ..encoder.pooled_if(false)
+            ..encoder.with_pooler_if(false)
         }
     }
 
     /// Reports a size that makes the generator's width, number of heads or a hidden width no whole number.
     fn size_fault(&self, encoder: &EncoderConfig) -> Option<String> {
-        let whole = common_divisor(encoder);
+        let whole = common_divisor_of_sizes(encoder);
         let parts = self.size * whole as f64;
-        if (parts - parts.round()).abs() <= NEAR * parts && parts >= 1.0 - NEAR {
+        if (parts - parts.round()).abs() <= WHOLE_NUMBER_TOLERANCE * parts
+            && parts >= 1.0 - WHOLE_NUMBER_TOLERANCE
+        {
             return None;
         }
         let rule = format!(
@@ -98,7 +100,7 @@ impl GeneratorShape {
             1 => format!(
                 "{rule}, and no number but 1 divides all those of the encoder ({}): set size = 1.0, or give [model] numbers \
                  with a common divisor",
-                listed(sizes(encoder))
+                list_in_words(sizes(encoder))
             ),
             _ => {
                 format!("{rule}, so that size is a multiple of 1/{whole}; the nearest is {near:?}")
@@ -113,7 +115,7 @@ impl GeneratorShape {
             at.fault(&[SIZE, "d_model"], rule);
             return;
         }
-        let (config, grouped) = (self.config(encoder), encoder.depth().grouped());
+        let (config, grouped) = (self.config(encoder), encoder.depth().grouped_blocks());
         if let Some(n) = self.n_layers
             && grouped > 0
             && !n.is_multiple_of(grouped)
@@ -147,7 +149,7 @@ impl GeneratorShape {
                 d_model: Some(d),
                 d_head: Some(head),
                 context: None,
-                of_images: false,
+                is_image: false,
             };
             let position = config.stack.position.facts();
             position.faults(&known, &mut found.of("model.position"));
@@ -183,31 +185,33 @@ impl Demand {
     pub fn with_generator(generator: Option<GeneratorShape>) -> Self {
         Self {
             generator,
-            ..Self::of(Use::MaskedTokens)
+            ..Self::plain(Use::MaskedTokens)
         }
     }
 }
 
 /// Greatest common divisor of the width, heads and hidden widths of an encoder; at least 1.
-fn common_divisor(encoder: &EncoderConfig) -> usize {
-    sizes(encoder).into_iter().fold(0, divisor).max(1)
+fn common_divisor_of_sizes(encoder: &EncoderConfig) -> usize {
+    sizes(encoder).into_iter().fold(0, gcd).max(1)
 }
 
 /// Returns the width, the heads and the hidden widths of an encoder.
 fn sizes(encoder: &EncoderConfig) -> Vec<usize> {
     let stack = &encoder.stack;
     let mut sizes = vec![stack.d_model];
-    sizes.extend(stack.sorts(encoder.depth()).flat_map(|block| {
+    sizes.extend(stack.distinct_blocks(encoder.depth()).flat_map(|block| {
         let heads = block.attention.map(AttentionConfig::heads);
         let heads = heads.map(|heads| [heads.n_heads, heads.n_kv_heads()]);
-        let inner = block.feed_forward.and_then(FeedForwardConfig::given_width);
+        let inner = block
+            .feed_forward
+            .and_then(FeedForwardConfig::configured_width);
         heads.into_iter().flatten().chain(inner)
     }));
     sizes
 }
 
 /// Lists distinct numbers in words: `1, 4 and 128`.
-fn listed(mut numbers: Vec<usize>) -> String {
+fn list_in_words(mut numbers: Vec<usize>) -> String {
     numbers.sort_unstable();
     numbers.dedup();
     let words: Vec<String> = numbers.iter().map(usize::to_string).collect();
@@ -217,9 +221,9 @@ fn listed(mut numbers: Vec<usize>) -> String {
     }
 }
 
-fn divisor(a: usize, b: usize) -> usize {
+fn gcd(a: usize, b: usize) -> usize {
     match b {
         0 => a,
-        b => divisor(b, a % b),
+        b => gcd(b, a % b),
     }
 }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of layers.
-pub(super) const MOST_LAYERS: usize = 1000;
+pub(super) const MAX_LAYERS: usize = 1000;
 
 /// The uses that it serves: as a language model, as an encoder-decoder, or as a reader of texts whose states feed heads.
 pub(in crate::model) const USES: &[Use] = &[
@@ -28,10 +28,10 @@ pub struct RecurrentModelConfig {
     /// The cell of every layer.
     pub cell: RecurrentConfig,
     /// Number of layers; in an encoder-decoder, of each side.
-    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    #[schemars(range(min = 1, max = MAX_LAYERS))]
     pub n_layers: usize,
     /// Width of token vectors and of hidden states.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_model: usize,
     /// Whether source and target share one embedding table, in an encoder-decoder; true when absent.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -68,12 +68,12 @@ impl Default for RecurrentModelConfig {
 
 impl RecurrentModelConfig {
     /// Whether the LM head is tied to the embedding table.
-    pub fn ties(&self) -> bool {
+    pub fn ties_embeddings(&self) -> bool {
         self.tie_embeddings.unwrap_or(true)
     }
 
     /// Whether source and target share one embedding table.
-    pub fn shares(&self) -> bool {
+    pub fn shares_embedding(&self) -> bool {
         self.share_embeddings.unwrap_or(true)
     }
 
@@ -103,7 +103,7 @@ impl RecurrentModelConfig {
             Use::NextTokens | Use::MaskedTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;
-                let source = if self.shares() { tokens } else { 0 };
+                let source = if self.shares_embedding() { tokens } else { 0 };
                 let attention = additive::products(d, [written, tokens]);
                 let writing = written as u128 * (cells(2 * d) + readout);
                 n * cells(d) + writing + words(source + written, written) + attention

@@ -4,15 +4,15 @@
 //! token's vector and c, and the next token is predicted from tanh(W [s'; c; token]). Unlike the paper's, the encoder reads
 //! in one direction only, and its final states are the decoder's initial ones (Sutskever et al. 2014).
 
-use super::{Cells, RecurrentModelConfig, vectors};
-use crate::model::ModelInputs;
+use super::{Cells, RecurrentModelConfig, drop_embeddings};
+use crate::model::BuildContext;
 use crate::model::heads::VocabularyHead;
 use crate::nn::init::MatrixRole;
 use crate::nn::linear::Linear;
 use crate::nn::pass::Pass;
-use crate::nn::recurrent::additive::AttendedMemory;
+use crate::nn::recurrent::additive::AdditiveMemory;
 use crate::nn::recurrent::{AdditiveAttention, Sequences};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::state::LayerState;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::ModelState;
@@ -23,11 +23,11 @@ use burn::tensor::{Int, Tensor};
 pub const ROLES: Roles = Roles::new(
     "RecurrentEncoderDecoder",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("source_embedding", Declares::Stands(Place::SourceTokens)),
-        ("attention", Declares::Stands(Place::Mixer)),
-        ("readout", Declares::Stands(Place::Head)),
-        ("head", Declares::Stands(Place::TokenHead)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("source_embedding", Declaration::Place(Place::SourceTokens)),
+        ("attention", Declaration::Place(Place::Mixer)),
+        ("readout", Declaration::Place(Place::Head)),
+        ("head", Declaration::Place(Place::TokenHead)),
     ],
 );
 
@@ -54,7 +54,7 @@ pub struct RecurrentEncoderDecoder {
 /// An encoded source.
 #[derive(Clone, Debug)]
 pub struct RecurrentSource {
-    memory: AttendedMemory,
+    memory: AdditiveMemory,
     /// The decoder's initial state.
     pub state: ModelState,
 }
@@ -72,19 +72,21 @@ impl RecurrentSource {
 }
 
 impl RecurrentEncoderDecoder {
-    pub(super) fn new(config: &RecurrentModelConfig, inputs: &ModelInputs) -> Self {
-        let (init, shape, d) = (config.parts(inputs), inputs.shape, config.d_model);
+    pub(super) fn new(config: &RecurrentModelConfig, inputs: &BuildContext) -> Self {
+        let (init, shape, d) = (config.builder(inputs), inputs.shape, config.d_model);
         let source = shape.source_vocab_size.unwrap_or(shape.vocab_size);
         let tables = config.tables(shape.vocab_size);
         Self {
-            embedding: config.vocabulary.embedding(&tables, &init.of("embedding")),
-            source_embedding: (!config.shares())
+            embedding: config
+                .vocabulary
+                .embedding(&tables, &init.part("embedding")),
+            source_embedding: (!config.shares_embedding())
                 .then(|| TokenVectors::Full(config.embedding(source, "source_embedding", &init))),
-            encoder: Cells::new(config, d, &init.of("encoder")),
-            decoder: Cells::new(config, 2 * d, &init.of("decoder")),
-            attention: AdditiveAttention::new([d, d, d], &init.of("attention")),
-            readout: Linear::new(3 * d, d, true, MatrixRole::Inner, &init.of("readout")),
-            head: config.vocabulary.head(&tables, &init.of("head")),
+            encoder: Cells::new(config, d, &init.part("encoder")),
+            decoder: Cells::new(config, 2 * d, &init.part("decoder")),
+            attention: AdditiveAttention::new([d, d, d], &init.part("attention")),
+            readout: Linear::new(3 * d, d, true, MatrixRole::Inner, &init.part("readout")),
+            head: config.vocabulary.head(&tables, &init.part("head")),
             dropout: config.dropout,
         }
     }
@@ -102,8 +104,8 @@ impl RecurrentEncoderDecoder {
             begins: None,
             lengths: lengths.as_deref().map(Into::into),
         };
-        let states = pass.within("encoder", || {
-            let x = vectors(embedding.forward(ids), self.dropout, pass);
+        let states = pass.in_network("encoder", || {
+            let x = drop_embeddings(embedding.forward(ids), self.dropout, pass);
             self.encoder.forward(x, &sequences, Some(&mut state), pass)
         });
         // Positions of the target are counted from the target's beginning.
@@ -123,9 +125,9 @@ impl RecurrentEncoderDecoder {
         state: &mut ModelState,
         pass: &Pass,
     ) -> Tensor<3> {
-        pass.within("decoder", || {
+        pass.in_network("decoder", || {
             let [batch, seq] = ids.dims();
-            let tokens = vectors(self.embedding.forward(ids), self.dropout, pass);
+            let tokens = drop_embeddings(self.embedding.forward(ids), self.dropout, pass);
             let d = tokens.dims()[2];
             pass.note_hidden(0, &tokens);
             let mut read = Vec::with_capacity(seq);
@@ -135,7 +137,7 @@ impl RecurrentEncoderDecoder {
                 let seen = seen.unsqueeze_dim::<3>(1);
                 let x = Tensor::cat(vec![token.clone(), seen.clone()], 2);
                 // Each position has its own random draws.
-                let h = pass.part(&format!("position {}", state.seen), || {
+                let h = pass.in_part(&format!("position {}", state.seen), || {
                     self.decoder.step(x, state, pass)
                 });
                 read.push(Tensor::cat(vec![h, seen, token], 2));

@@ -1,14 +1,14 @@
 //! The network facts of a recurrent network.
 
-use super::config::MOST_LAYERS;
+use super::config::MAX_LAYERS;
 use super::{KIND, RecurrentModelConfig};
 use crate::data::Shape;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::demand::{head_faults, inner_layer_faults};
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, Use, WholeText};
+use crate::model::{Demand, PooledText, Use};
 use crate::nn::Kind;
-use crate::nn::init::Initial;
+use crate::nn::init::InitSettings;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for RecurrentModelConfig {
@@ -21,12 +21,12 @@ impl NetworkFacts for RecurrentModelConfig {
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
-        at.count("d_model", self.d_model, WIDEST);
+        at.count("n_layers", self.n_layers, MAX_LAYERS);
+        at.count("d_model", self.d_model, MAX_WIDTH);
         at.probability("dropout", self.dropout);
         inner_layer_faults(demand, self.n_layers, at);
-        at.within("cell", |at| self.cell.faults(at));
-        at.within("init", |at| self.init.faults(at));
+        at.nested("cell", |at| self.cell.faults(at));
+        at.nested("init", |at| self.init.faults(at));
         let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
             if let Some(given) = given {
                 let rule = format!("{key} = {given} has no effect: {why}; leave it out");
@@ -36,7 +36,7 @@ impl NetworkFacts for RecurrentModelConfig {
         if demand.used_for != Use::TextToText {
             let why = "the task has no source beside its target";
             idle(self.share_embeddings, "share_embeddings", why, at);
-        } else if self.shares() && demand.two_vocabularies {
+        } else if self.shares_embedding() && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],
                 "source and target share one table unless share_embeddings = false; set it, or leave [data] \
@@ -53,17 +53,17 @@ impl NetworkFacts for RecurrentModelConfig {
                 at.fault(&["vocabulary"], rule);
             }
         } else {
-            head_faults(&self.vocabulary, self.head_bias, self.ties(), at);
+            head_faults(&self.vocabulary, self.head_bias, self.ties_embeddings(), at);
             self.vocabulary
-                .faults(self.d_model, demand.smooths, self.head_bias, at);
+                .faults(self.d_model, demand.smooths_labels, self.head_bias, at);
         }
-        if demand.whole_source {
+        if demand.bidirectional_source {
             at.fault(
                 &["task.bidirectional_source", "model.kind"],
                 "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
             );
         }
-        if demand.whole_text == WholeText::First {
+        if demand.pooled_text == PooledText::FirstPosition {
             at.fault(
                 &["task.pooling", "model.kind"],
                 "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave it \
@@ -73,8 +73,8 @@ impl NetworkFacts for RecurrentModelConfig {
         demand.context
     }
 
-    fn initial(&self) -> Initial {
-        Initial::from(&self.init)
+    fn init_settings(&self) -> InitSettings {
+        InitSettings::from(&self.init)
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {
@@ -83,17 +83,17 @@ impl NetworkFacts for RecurrentModelConfig {
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let tokens = shape.context;
-        let sides = [tokens, demand.written.unwrap_or(tokens)];
+        let sides = [tokens, demand.max_generated.unwrap_or(tokens)];
         self.text_products(demand.used_for, shape.vocab_size, sides) as f64
     }
 
-    fn cells(&self) -> Option<&RecurrentModelConfig> {
+    fn recurrent_config(&self) -> Option<&RecurrentModelConfig> {
         Some(self)
     }
 
-    fn kept(&self) -> Option<u128> {
+    fn activations_per_token(&self) -> Option<u128> {
         let input = self.d_model as u128;
-        let layer = input + self.cell.kept(self.d_model);
+        let layer = input + self.cell.activations(self.d_model);
         Some((self.n_layers as u128).saturating_mul(layer))
     }
 }

@@ -11,14 +11,14 @@ mod facts;
 use super::decoder::DecoderInput;
 use super::encoder::EncoderInput;
 use super::heads::VocabularyHead;
-use super::{LanguageModel, ModelInputs};
+use super::{BuildContext, LanguageModel};
 use crate::nn::Kind;
 use crate::nn::embed::Embedding;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
 use crate::nn::recurrent::{Recurrent, Sequences};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::nn::vocabulary::{TokenHead, TokenTables, TokenVectors};
 use crate::stack::{BlockState, ModelState};
@@ -38,12 +38,12 @@ pub const KIND: Kind = Kind {
 };
 
 impl RecurrentModelConfig {
-    fn parts<'a>(&self, inputs: &ModelInputs<'a>) -> Init<'a> {
+    fn builder<'a>(&self, inputs: &BuildContext<'a>) -> Init<'a> {
         Init::new(inputs.device, inputs.seed, &self.init, 1, 1.0)
     }
 
     fn embedding(&self, vocab: usize, name: &str, init: &Init) -> Embedding {
-        Embedding::new(vocab, self.d_model, 1.0, None, &init.of(name))
+        Embedding::new(vocab, self.d_model, 1.0, None, &init.part(name))
     }
 
     /// The embedding and LM head of the tokens that are generated.
@@ -53,39 +53,39 @@ impl RecurrentModelConfig {
             d_model: self.d_model,
             scale: 1.0,
             norm: None,
-            tied: self.ties(),
+            tied: self.ties_embeddings(),
             head_bias: self.head_bias,
         }
     }
 
     /// Builds a language model; its parameters are drawn at their first use.
-    pub fn language_model(&self, inputs: &ModelInputs) -> RecurrentLm {
-        let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
+    pub fn language_model(&self, inputs: &BuildContext) -> RecurrentLm {
+        let (init, vocab) = (self.builder(inputs), inputs.shape.vocab_size);
         let tables = self.tables(vocab);
         RecurrentLm {
-            embedding: self.vocabulary.embedding(&tables, &init.of("embedding")),
-            cells: Cells::new(self, self.d_model, &init.of("cells")),
-            head: self.vocabulary.head(&tables, &init.of("head")),
+            embedding: self.vocabulary.embedding(&tables, &init.part("embedding")),
+            cells: Cells::new(self, self.d_model, &init.part("cells")),
+            head: self.vocabulary.head(&tables, &init.part("head")),
         }
     }
 
     /// Builds a network that reads texts.
-    pub fn reader(&self, inputs: &ModelInputs) -> RecurrentReader {
-        let (init, vocab) = (self.parts(inputs), inputs.shape.vocab_size);
+    pub fn reader(&self, inputs: &BuildContext) -> RecurrentReader {
+        let (init, vocab) = (self.builder(inputs), inputs.shape.vocab_size);
         RecurrentReader {
             embedding: self.embedding(vocab, "embedding", &init),
-            cells: Cells::new(self, self.d_model, &init.of("cells")),
+            cells: Cells::new(self, self.d_model, &init.part("cells")),
         }
     }
 
     /// Builds an encoder-decoder.
-    pub fn encoder_decoder(&self, inputs: &ModelInputs) -> RecurrentEncoderDecoder {
+    pub fn encoder_decoder(&self, inputs: &BuildContext) -> RecurrentEncoderDecoder {
         RecurrentEncoderDecoder::new(self, inputs)
     }
 }
 
 /// Places of the parameters of [`Cells`].
-pub const ROLES: Roles = Roles::new("Cells", &[("layers", Declares::Stands(Place::Blocks))]);
+pub const ROLES: Roles = Roles::new("Cells", &[("layers", Declaration::Place(Place::Blocks))]);
 
 /// Recurrent layers, each reading the hidden states of the one below.
 #[derive(Module, Debug)]
@@ -100,7 +100,7 @@ impl Cells {
         let d = config.d_model;
         let layer = |number: usize| {
             let d_in = if number == 0 { d_in } else { d };
-            config.cell.init(d_in, d, &init.of(&number.to_string()))
+            config.cell.init(d_in, d, &init.part(&number.to_string()))
         };
         Self {
             layers: (0..config.n_layers).map(layer).collect(),
@@ -131,8 +131,8 @@ impl Cells {
             state.layers.as_mut_slice()
         });
         pass.note_hidden(0, &x);
-        let x = self.each(x, states, |number, layer, x, own| {
-            let x = pass.block(format_args!("layers.{number}"), || {
+        let x = self.run_layers(x, states, |number, layer, x, own| {
+            let x = pass.in_block(format_args!("layers.{number}"), || {
                 let x = layer.advance(x, own, sequences);
                 pass.dropout(x, "output", self.dropout)
             });
@@ -149,8 +149,8 @@ impl Cells {
     fn step(&self, x: Tensor<3>, state: &mut ModelState, pass: &Pass) -> Tensor<3> {
         state.seen += 1;
         let states = Some(state.layers.as_mut_slice());
-        self.each(x, states, |number, layer, x, own| {
-            let x = pass.part(&format!("layers.{number}"), || {
+        self.run_layers(x, states, |number, layer, x, own| {
+            let x = pass.in_part(&format!("layers.{number}"), || {
                 let x = layer.advance(x, own, &Sequences::default());
                 pass.dropout(x, "output", self.dropout)
             });
@@ -160,7 +160,7 @@ impl Cells {
     }
 
     /// Runs `work` layer after layer, each with its state.
-    fn each(
+    fn run_layers(
         &self,
         mut x: Tensor<3>,
         states: Option<&mut [BlockState]>,
@@ -178,7 +178,7 @@ impl Cells {
 /// Places of the parameters of [`RecurrentReader`].
 pub const READER_ROLES: Roles = Roles::new(
     "RecurrentReader",
-    &[("embedding", Declares::Stands(Place::Tokens))],
+    &[("embedding", Declaration::Place(Place::Tokens))],
 );
 
 /// Embedding and recurrent layers, for tasks that read texts.
@@ -197,7 +197,7 @@ impl RecurrentReader {
             begins: None,
             lengths: input.lengths.map(Into::into),
         };
-        let x = vectors(self.embedding.forward(input.ids), self.cells.dropout, pass);
+        let x = drop_embeddings(self.embedding.forward(input.ids), self.cells.dropout, pass);
         self.cells.forward(x, &sequences, None, pass)
     }
 
@@ -210,7 +210,7 @@ impl RecurrentReader {
 }
 
 /// Applies dropout to embedded tokens `[batch, seq, d_model]`.
-fn vectors(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
+fn drop_embeddings(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
     pass.dropout(x, "embedding", dropout)
 }
 
@@ -218,8 +218,8 @@ fn vectors(x: Tensor<3>, dropout: f64, pass: &Pass) -> Tensor<3> {
 pub const LM_ROLES: Roles = Roles::new(
     "RecurrentLm",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("head", Declares::Stands(Place::TokenHead)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("head", Declaration::Place(Place::TokenHead)),
     ],
 );
 
@@ -261,8 +261,8 @@ impl LanguageModel for RecurrentLm {
             keys: offset + seq,
             offset,
         };
-        let sequences = Sequences::of(&input.visible, span);
-        let x = vectors(self.embedding.forward(input.ids), self.cells.dropout, pass);
+        let sequences = Sequences::from_visibility(&input.visible, span);
+        let x = drop_embeddings(self.embedding.forward(input.ids), self.cells.dropout, pass);
         self.cells.forward(x, &sequences, state, pass)
     }
 

@@ -13,11 +13,11 @@ const EXPANSION: usize = 4;
 pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
 
 /// Maximum number of stages; with 8 stages, the sides of the last map are a 256th of the image's.
-pub(super) const MOST_STAGES: usize = 8;
+pub(super) const MAX_STAGES: usize = 8;
 /// Maximum number of blocks in all stages.
-pub(super) const MOST_BLOCKS: usize = 1024;
+pub(super) const MAX_BLOCKS: usize = 1024;
 /// Maximum number of inner channels in the last stage, without a bottleneck's expansion.
-pub(super) const MOST_PLANES: usize = 1 << 14;
+pub(super) const MAX_PLANES: usize = 1 << 14;
 
 /// The settings of a residual network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -209,8 +209,8 @@ impl ResnetConfig {
     }
 
     /// Returns the cost of the convolutions for an image of this many channels, rows and columns.
-    pub fn cost(&self, [channels, height, width]: [usize; 3]) -> Cost {
-        let mut cost = Cost::default();
+    pub fn cost(&self, [channels, height, width]: [usize; 3]) -> ConvolutionCost {
+        let mut cost = ConvolutionCost::default();
         let mut sides = [height, width];
         let stem = self.stem_shape(channels);
         cost.add(&stem, &mut sides);
@@ -231,14 +231,14 @@ impl ResnetConfig {
 
 /// The cost of the convolutions for one image.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Cost {
+pub struct ConvolutionCost {
     /// Multiplications of the forward pass.
     pub products: f64,
     /// Number of output values.
     pub values: f64,
 }
 
-impl Cost {
+impl ConvolutionCost {
     fn add(&mut self, shape: &ConvolutionShape, sides: &mut [usize; 2]) {
         *sides = sides.map(|side| shape.side(side));
         let places = sides[0] as f64 * sides[1] as f64;

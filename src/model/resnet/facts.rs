@@ -1,11 +1,11 @@
 //! The network facts of a residual network.
 
-use super::config::{MOST_BLOCKS, MOST_PLANES, MOST_STAGES};
+use super::config::{MAX_BLOCKS, MAX_PLANES, MAX_STAGES};
 use super::{Blocks, KIND, ResnetConfig};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::{ImageFacts, NetworkFacts};
-use crate::model::{Demand, ItemOf};
+use crate::model::{Demand, ThroughputUnit};
 use crate::nn::Kind;
 use crate::nn::position::Grid;
 
@@ -31,11 +31,11 @@ impl NetworkFacts for ResnetConfig {
         1
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Image
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Image
     }
 
-    fn of_images(&self) -> Option<&dyn ImageFacts> {
+    fn image_facts(&self) -> Option<&dyn ImageFacts> {
         Some(self)
     }
 }
@@ -60,17 +60,17 @@ impl ImageFacts for ResnetConfig {
 impl ResnetConfig {
     /// Checks its keys, both as a model and as a stem.
     pub(in crate::model) fn key_faults(&self, at: &mut TableFaults) {
-        let stages = at.count("stages", self.stages.len(), MOST_STAGES);
+        let stages = at.count("stages", self.stages.len(), MAX_STAGES);
         if self.stages.contains(&0) {
             at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
         }
         let blocks = self.stages.iter().copied();
         let blocks = blocks.fold(0, usize::saturating_add);
-        if blocks > MOST_BLOCKS {
-            let rule = format!("stages has {blocks} blocks, more than {MOST_BLOCKS}");
+        if blocks > MAX_BLOCKS {
+            let rule = format!("stages has {blocks} blocks, more than {MAX_BLOCKS}");
             at.fault(&["stages"], rule);
         }
-        let widest = MOST_PLANES >> self.stages.len().clamp(1, MOST_STAGES).saturating_sub(1);
+        let widest = MAX_PLANES >> self.stages.len().clamp(1, MAX_STAGES).saturating_sub(1);
         let width = at.count("width", self.width, widest);
         let width = (stages && width).then_some(self.width);
         if self.stride_in_1x1 && self.blocks == Blocks::Basic {
@@ -82,6 +82,6 @@ impl ResnetConfig {
                         alone; leave it out or set that";
             at.fault(&["stride_in_1x1", "stages", "downsample_first_stage"], rule);
         }
-        at.within("norm", |at| self.norm.faults(width, at));
+        at.nested("norm", |at| self.norm.faults(width, at));
     }
 }

@@ -14,20 +14,20 @@
 mod config;
 mod facts;
 
-use super::ModelInputs;
+use super::BuildContext;
 use crate::kernel::{self, Activation};
 use crate::nn::Kind;
 use crate::nn::channel_norm::ChannelNorm;
 use crate::nn::convolution::{Convolution, ConvolutionShape, Padding};
 use crate::nn::init::{Init, InitConfig};
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::module::max_pool2d;
 use burn::tensor::ops::{MaxPoolOptions, PadMode};
 pub(super) use config::USES;
-pub use config::{BlockShape, Blocks, Cost, ResnetConfig, StemSize};
+pub use config::{BlockShape, Blocks, ConvolutionCost, ResnetConfig, StemSize};
 
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
@@ -40,7 +40,7 @@ pub const KIND: Kind = Kind {
 impl ResnetConfig {
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
     /// use.
-    pub fn init(&self, [channels, ..]: [usize; 3], inputs: &ModelInputs) -> Resnet {
+    pub fn init(&self, [channels, ..]: [usize; 3], inputs: &BuildContext) -> Resnet {
         let (device, seed) = (inputs.device, inputs.seed);
         self.build(
             channels,
@@ -53,7 +53,7 @@ impl ResnetConfig {
             blocks: blocks.iter().map(|b| self.block(b, init)).collect(),
         };
         Resnet {
-            stem: self.convolved(&self.stem_shape(channels), self.behind(), init),
+            stem: self.conv_norm(&self.stem_shape(channels), self.outer_norm(), init),
             stages: self.block_shapes().into_iter().map(stage).collect(),
             norm: (self.preactivation).then(|| self.norm.init(self.features(), init)),
             pooled_stem: self.stem == StemSize::Large,
@@ -64,11 +64,11 @@ impl ResnetConfig {
     /// Builds a block with this network's norm.
     pub fn block(&self, shape: &BlockShape, init: &Init) -> ResidualBlock {
         let placed = match self.preactivation {
-            true => NormAt::Before,
-            false => NormAt::Behind,
+            true => NormPosition::Before,
+            false => NormPosition::After,
         };
-        let layer = |shape: &ConvolutionShape| self.convolved(shape, placed, init);
-        let shortcut = |shape: &ConvolutionShape| self.convolved(shape, self.behind(), init);
+        let layer = |shape: &ConvolutionShape| self.conv_norm(shape, placed, init);
+        let shortcut = |shape: &ConvolutionShape| self.conv_norm(shape, self.outer_norm(), init);
         ResidualBlock {
             layers: shape.layers().iter().map(layer).collect(),
             shortcut: shape.shortcut().as_ref().map(shortcut),
@@ -77,20 +77,20 @@ impl ResnetConfig {
     }
 
     /// Norm of a convolution outside f: after it, or none with `preactivation`.
-    fn behind(&self) -> NormAt {
+    fn outer_norm(&self) -> NormPosition {
         match self.preactivation {
-            true => NormAt::Nowhere,
-            false => NormAt::Behind,
+            true => NormPosition::Nowhere,
+            false => NormPosition::After,
         }
     }
 
-    fn convolved(&self, shape: &ConvolutionShape, norm: NormAt, init: &Init) -> ConvNorm {
+    fn conv_norm(&self, shape: &ConvolutionShape, norm: NormPosition, init: &Init) -> ConvNorm {
         ConvNorm {
             convolution: Convolution::new(shape, self.padding, self.standardized, init),
             norm: match norm {
-                NormAt::Behind => Some(self.norm.init(shape.outputs, init)),
-                NormAt::Before => Some(self.norm.init(shape.inputs, init)),
-                NormAt::Nowhere => None,
+                NormPosition::After => Some(self.norm.init(shape.outputs, init)),
+                NormPosition::Before => Some(self.norm.init(shape.inputs, init)),
+                NormPosition::Nowhere => None,
             },
         }
     }
@@ -98,9 +98,9 @@ impl ResnetConfig {
 
 /// The place of a convolution's norm.
 #[derive(Clone, Copy)]
-enum NormAt {
+enum NormPosition {
     Before,
-    Behind,
+    After,
     Nowhere,
 }
 
@@ -108,9 +108,9 @@ enum NormAt {
 pub const ROLES: Roles = Roles::new(
     "Resnet",
     &[
-        ("stem", Declares::Stands(Place::Input)),
-        ("stages", Declares::Stands(Place::Blocks)),
-        ("norm", Declares::Stands(Place::Head)),
+        ("stem", Declaration::Place(Place::Input)),
+        ("stages", Declaration::Place(Place::Blocks)),
+        ("norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -157,7 +157,7 @@ pub struct ConvNorm {
 impl ConvNorm {
     /// Applies the convolution, then its norm if it has one.
     fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
-        normed(&self.norm, self.convolution.forward(x), pass)
+        apply_norm(&self.norm, self.convolution.forward(x), pass)
     }
 }
 
@@ -165,7 +165,7 @@ impl ResidualBlock {
     /// Runs the block: `[batch, inputs, height, width]` → `[batch, outputs, ⌈height/stride⌉, ⌈width/stride⌉]`.
     pub fn forward(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         if self.preactivation {
-            return self.forward_before(x, pass);
+            return self.forward_preactivation(x, pass);
         }
         let stream = match &self.shortcut {
             Some(shortcut) => shortcut.forward(x.clone(), pass),
@@ -179,11 +179,11 @@ impl ResidualBlock {
     }
 
     /// Forward pass with `preactivation`: norm and relu before each convolution; the shortcut reads the first norm's output.
-    fn forward_before(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+    fn forward_preactivation(&self, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
         let mut stream = x.clone();
         let mut x = x;
         for (i, layer) in self.layers.iter().enumerate() {
-            x = relu(normed(&layer.norm, x, pass));
+            x = relu(apply_norm(&layer.norm, x, pass));
             if let (0, Some(shortcut)) = (i, &self.shortcut) {
                 stream = shortcut.forward(x.clone(), pass);
             }
@@ -193,7 +193,7 @@ impl ResidualBlock {
     }
 }
 
-fn normed(norm: &Option<ChannelNorm>, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
+fn apply_norm(norm: &Option<ChannelNorm>, x: Tensor<4>, pass: &Pass) -> Tensor<4> {
     match norm {
         Some(norm) => norm.forward(x, pass),
         None => x,
@@ -231,12 +231,12 @@ impl Resnet {
         for (stage, blocks) in self.stages.iter().enumerate() {
             for (number, block) in blocks.blocks.iter().enumerate() {
                 let name = format_args!("stages.{stage}.blocks.{number}");
-                x = pass.block(name, || block.forward(x, pass));
+                x = pass.in_block(name, || block.forward(x, pass));
             }
             pass.note_hidden(stage + 1, &x);
         }
         if self.norm.is_some() {
-            x = relu(normed(&self.norm, x, pass));
+            x = relu(apply_norm(&self.norm, x, pass));
         }
         pass.note_last(&x);
         x

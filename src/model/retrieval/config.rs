@@ -1,7 +1,7 @@
 //! `[model.retrieval]`: the blocks that attend to neighbours, the number of neighbours, and their encoder.
 
 use super::encoder::NeighbourEncoderConfig;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::decoder::DecoderConfig;
 use crate::model::{Demand, Use};
 use crate::nn::attention::AttentionConfig;
@@ -12,20 +12,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of neighbours of a chunk.
-const MOST_NEIGHBOURS: usize = 256;
+const MAX_NEIGHBOURS: usize = 256;
 /// Maximum number of tokens of a chunk.
-const LONGEST_CHUNK: usize = 1 << 16;
+const MAX_CHUNK: usize = 1 << 16;
 
 /// The settings of retrieval.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetrievalConfig {
     /// Length of a chunk in tokens. Source: Borgeaud et al. 2022, section 2.2.
-    #[schemars(range(min = 1, max = LONGEST_CHUNK))]
+    #[schemars(range(min = 1, max = MAX_CHUNK))]
     pub chunk: usize,
     /// Number of neighbours of each chunk; with its continuation, each is twice as long as a chunk. Source: Borgeaud et al. 2022,
     /// section 2.2.
-    #[schemars(range(min = 1, max = MOST_NEIGHBOURS))]
+    #[schemars(range(min = 1, max = MAX_NEIGHBOURS))]
     pub neighbours: usize,
     /// The blocks that attend to neighbours, between attention and the feed-forward layer, counted from 1.
     /// Source: Borgeaud et al. 2022, section 2.4, every third block from the sixth.
@@ -50,7 +50,7 @@ impl Default for RetrievalConfig {
 }
 
 /// Checks attention to a memory that has positions.
-pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
+pub(super) fn memory_attention_faults(attention: &AttentionConfig, at: &mut TableFaults) {
     let across = attention.across();
     if across.kind() != multi_head::KIND.kind {
         let rule = format!(
@@ -62,7 +62,7 @@ pub(super) fn plain(attention: &AttentionConfig, at: &mut TableFaults) {
 }
 
 /// Checks a list of block numbers, counted from 1, of a stack of `most` blocks.
-pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
+pub(super) fn block_number_faults(blocks: &[usize], key: &str, most: usize, at: &mut TableFaults) {
     if blocks.is_empty() {
         at.fault(
             &[key],
@@ -83,7 +83,7 @@ pub(super) fn numbers(blocks: &[usize], key: &str, most: usize, at: &mut TableFa
 
 impl RetrievalConfig {
     /// Maximum length of a neighbour with its continuation, in tokens.
-    pub fn width(&self) -> usize {
+    pub fn neighbour_width(&self) -> usize {
         self.chunk.saturating_mul(2)
     }
 
@@ -110,18 +110,18 @@ impl RetrievalConfig {
         demand: &Demand,
         at: &mut TableFaults,
     ) {
-        let sized = at.count("chunk", self.chunk, LONGEST_CHUNK);
-        at.count("neighbours", self.neighbours, MOST_NEIGHBOURS);
-        numbers(&self.layers, "layers", of.n_layers(), at);
-        self.surroundings(of, demand, at);
-        let (stack, depth) = (&of.stack, of.depth_alone());
+        let sized = at.count("chunk", self.chunk, MAX_CHUNK);
+        at.count("neighbours", self.neighbours, MAX_NEIGHBOURS);
+        block_number_faults(&self.layers, "layers", of.n_layers(), at);
+        self.combination_faults(of, demand, at);
+        let (stack, depth) = (&of.stack, of.depth_without_retrieval());
         let attention = self.attention(stack, &depth);
-        let d_model = Some(stack.d_model).filter(|d| (1..=WIDEST).contains(d));
-        at.within("attention", |at| {
+        let d_model = Some(stack.d_model).filter(|d| (1..=MAX_WIDTH).contains(d));
+        at.nested("attention", |at| {
             if self.attention.is_some() {
                 attention.faults_across(d_model, at);
             }
-            plain(attention, at);
+            memory_attention_faults(attention, at);
             let own = stack.attention_of(&depth);
             let same = attention.d_head(stack.d_model) == own.d_head(stack.d_model);
             if d_model.is_some() && !same && stack.position.has_heads() {
@@ -129,7 +129,9 @@ impl RetrievalConfig {
                 at.fault(&["n_heads", "model.position.kind"], rule);
             }
         });
-        at.within("encoder", |at| self.encoder.faults(stack, self.width(), at));
+        at.nested("encoder", |at| {
+            self.encoder.faults(stack, self.neighbour_width(), at)
+        });
         if let Some(context) = demand.context.filter(|_| sized)
             && !context.is_multiple_of(self.chunk)
         {
@@ -142,7 +144,7 @@ impl RetrievalConfig {
     }
 
     /// Checks the keys and the task that retrieval is combined with.
-    fn surroundings(&self, of: &DecoderConfig, demand: &Demand, at: &mut TableFaults) {
+    fn combination_faults(&self, of: &DecoderConfig, demand: &Demand, at: &mut TableFaults) {
         let stack = &of.stack;
         let mut without = |wrong: bool, keys: &[&str], rule: &str| {
             if wrong {
@@ -155,7 +157,7 @@ impl RetrievalConfig {
             "retrieval has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
         );
         without(
-            stack.position.facts().acts() == ActsOn::Heads(HeadEffect::FadingRotation),
+            stack.position.facts().acts_on() == ActsOn::Heads(HeadEffect::FadingRotation),
             &["model.position.kind", "model.retrieval"],
             "kind = \"xpos\" is for keys that stand before their queries, and tokens look at neighbours that go on behind them; use \
              rotary, alibi, relative_bias or none",
@@ -181,8 +183,10 @@ impl RetrievalConfig {
             &["task.intermediate_layers", "model.retrieval"],
             "intermediate_layers = true reads streams that have seen no neighbours yet; leave it or [model.retrieval] out",
         );
-        let depth = of.depth_alone();
-        let mut attentions = stack.sorts(depth).filter_map(|block| block.attention);
+        let depth = of.depth_without_retrieval();
+        let mut attentions = stack
+            .distinct_blocks(depth)
+            .filter_map(|block| block.attention);
         without(
             attentions.any(|attention| attention.segments().is_some()),
             &["model.attention.memory", "model.retrieval"],
@@ -193,20 +197,22 @@ impl RetrievalConfig {
 
     /// Elements kept per token of the text for the backward pass: by the decoder's cross-attention to neighbours, and by the
     /// encoder for the neighbours' tokens.
-    pub(in crate::model) fn kept(&self, of: &DecoderConfig) -> u128 {
+    pub(in crate::model) fn activations_per_token(&self, of: &DecoderConfig) -> u128 {
         let stack = self.encoder.stack(&of.stack);
         let (d, d_encoder) = (of.stack.d_model, stack.d_model);
-        let heads = self.attention(&of.stack, &of.depth_alone()).across();
+        let heads = self
+            .attention(&of.stack, &of.depth_without_retrieval())
+            .across();
         let looking = 2 * d as u128 + heads.kept(d);
         let attention = stack.attention.kept(d_encoder) + stack.attention.across().kept(d_encoder);
-        let block = 6 * d_encoder as u128 + attention + stack.feed_forward.kept(d_encoder);
+        let block = 6 * d_encoder as u128 + attention + stack.feed_forward.activations(d_encoder);
         let texts = 2 * self.neighbours as u128 * self.encoder.n_layers as u128;
         self.layers.len() as u128 * looking + texts * block
     }
 
     /// Multiplications of a forward pass over `tokens` tokens, in addition to those of the decoder without neighbours.
     pub(in crate::model) fn products(&self, of: &DecoderConfig, tokens: usize) -> u128 {
-        let (m, k, width) = (self.chunk.max(1), self.neighbours, self.width());
+        let (m, k, width) = (self.chunk.max(1), self.neighbours, self.neighbour_width());
         let chunks = tokens / m;
         let (d, stack) = (of.stack.d_model, self.encoder.stack(&of.stack));
         let d_encoder = stack.d_model;
@@ -220,17 +226,18 @@ impl RetrievalConfig {
             .cross
             .as_ref()
             .map_or(self.encoder.n_layers, Vec::len);
-        let own = stack.products(&self.encoder.depth_alone(), width, 0);
+        let own = stack.products(&self.encoder.depth_without_cross(), width, 0);
         let heads = stack.attention.across().heads();
-        let conditioned = looking as u128 * across(&heads, [d_encoder, d], [width, m, m]);
+        let conditioned =
+            looking as u128 * cross_attention_products(&heads, [d_encoder, d], [width, m, m]);
         let heads = self
-            .attention(&of.stack, &of.depth_alone())
+            .attention(&of.stack, &of.depth_without_retrieval())
             .across()
             .heads();
         let (queries, keys) = (chunks * m, k * width);
-        let each = across(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
+        let each = cross_attention_products(&heads, [d, d_encoder], [queries, chunks * keys, keys]);
         // Vectors of distances are projected once for all texts.
-        let shape = stack.position_shape(&self.encoder.depth_alone(), width);
+        let shape = stack.position_shape(&self.encoder.depth_without_cross(), width);
         let distances = stack.position.facts().products(&shape, [width, width, 0]);
         let again = texts.saturating_sub(1) * self.encoder.n_layers as u128 * distances;
         texts * (input + own + conditioned) - again + self.layers.len() as u128 * each
@@ -239,7 +246,7 @@ impl RetrievalConfig {
 
 /// Multiplications of cross-attention from a stream of width `d_model` to a memory of width `d_memory`: `queries` queries, keys of
 /// `sources` positions, and `keys` keys seen by each query.
-fn across(
+fn cross_attention_products(
     heads: &MultiHeadConfig,
     [d_model, d_memory]: [usize; 2],
     [queries, sources, keys]: [usize; 3],

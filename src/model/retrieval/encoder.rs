@@ -1,9 +1,9 @@
 //! `[model.retrieval.encoder]`: the neighbour encoder; absent keys follow the decoder.
 
-use super::config::{numbers, plain};
-use crate::faults::{TableFaults, WIDEST};
+use super::config::{block_number_faults, memory_attention_faults};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::nn::attention::multi_head::sinks::Sinks;
-use crate::nn::attention::{AttentionConfig, Reads};
+use crate::nn::attention::{AttentionConfig, ReadingDirection};
 use crate::nn::feed_forward::FeedForwardConfig;
 use crate::nn::position::{ActsOn, HeadEffect, KnownSizes, PositionConfig};
 use crate::stack::{Depth, ShareConfig, StackConfig};
@@ -11,17 +11,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of encoder blocks.
-const MOST_LAYERS: usize = 1_000;
+const MAX_LAYERS: usize = 1_000;
 
 /// The settings of the neighbour encoder. Norms and other parts without a key here are the decoder's.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct NeighbourEncoderConfig {
     /// Number of blocks. Source: Borgeaud et al. 2022, table 11.
-    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    #[schemars(range(min = 1, max = MAX_LAYERS))]
     pub n_layers: usize,
     /// Width of its residual stream; the decoder's when absent.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_model: Option<usize>,
     /// The blocks that attend to the decoder's stream, counted from 1; all of them when absent.
@@ -95,12 +95,12 @@ impl NeighbourEncoderConfig {
         Depth {
             cross: Some(&stack.attention),
             cross_in: self.cross.as_deref(),
-            ..self.depth_alone()
+            ..self.depth_without_cross()
         }
     }
 
     /// Returns the depth of the encoder without cross-attention to the decoder.
-    pub(super) fn depth_alone(&self) -> Depth<'_> {
+    pub(super) fn depth_without_cross(&self) -> Depth<'_> {
         Depth {
             key: "n_layers",
             causal: false,
@@ -113,33 +113,33 @@ impl NeighbourEncoderConfig {
     }
 
     pub(super) fn faults(&self, of: &StackConfig, width: usize, at: &mut TableFaults) {
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
+        at.count("n_layers", self.n_layers, MAX_LAYERS);
         if let Some(blocks) = &self.cross {
-            numbers(blocks, "cross", self.n_layers, at);
+            block_number_faults(blocks, "cross", self.n_layers, at);
         }
         let stack = self.stack(of);
-        let wide = at.count("d_model", stack.d_model, WIDEST);
+        let wide = at.count("d_model", stack.d_model, MAX_WIDTH);
         let d_model = wide.then_some(stack.d_model);
         if let Some(dropout) = self.dropout {
             at.probability("dropout", dropout);
         }
         let attention = &stack.attention;
-        let d_head = at.within("attention", |at| {
+        let d_head = at.nested("attention", |at| {
             let head = attention.faults(d_model, at);
-            attention.facts().faults_within(Some(width), false, at);
-            if attention.facts().abilities().reads == Reads::LeftToRight {
+            attention.facts().faults_in_context(Some(width), false, at);
+            if attention.facts().abilities().reads == ReadingDirection::Causal {
                 let rule = format!(
                     "kind = \"{}\" reads from left to right, and neighbours are read both ways; use multi_head",
                     attention.kind()
                 );
                 at.fault(&["kind", "model.attention.kind"], rule);
             }
-            plain(attention, at);
+            memory_attention_faults(attention, at);
             head
         });
-        at.within("feed_forward", |at| {
+        at.nested("feed_forward", |at| {
             stack.feed_forward.faults(at);
-            if stack.feed_forward.looks_back() {
+            if stack.feed_forward.reads_earlier_positions() {
                 let rule = "reads from left to right, and neighbours are read both ways; use dense or gated";
                 at.fault(&["kind", "model.feed_forward.kind"], rule);
             }
@@ -148,17 +148,17 @@ impl NeighbourEncoderConfig {
             d_model,
             d_head,
             context: Some(width),
-            of_images: false,
+            is_image: false,
         };
-        at.within("position", |at| {
+        at.nested("position", |at| {
             stack.position.facts().faults(&known, at);
-            placing(&stack, at);
+            position_faults(&stack, at);
         });
     }
 }
 
 /// Reports a position scheme that the neighbour encoder cannot use.
-fn placing(stack: &StackConfig, at: &mut TableFaults) {
+fn position_faults(stack: &StackConfig, at: &mut TableFaults) {
     let (position, keys) = (stack.position.facts(), ["kind", "model.position.kind"]);
     let kind = position.kind().kind;
     if position.causal_only() {
@@ -169,7 +169,7 @@ fn placing(stack: &StackConfig, at: &mut TableFaults) {
         at.fault(&keys, rule);
     }
     let sinks = stack.attention.heads().sinks != Sinks::None;
-    if sinks && position.acts() == ActsOn::Heads(HeadEffect::Vectors) {
+    if sinks && position.acts_on() == ActsOn::Heads(HeadEffect::Vectors) {
         let rule = format!(
             "kind = \"{kind}\" makes vectors of distances, beside which no sinks stand ([model.attention] sinks); use rotary, alibi \
              or none"

@@ -16,11 +16,11 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::neighbours::Neighbours;
 use crate::nn::pass::Pass;
-use crate::nn::position::{FROM_THE_FIRST, Position, Rotation, Span};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::position::{FROM_START, Position, Rotation, Span};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::vocabulary::TokenVectors;
-use crate::stack::retrieved::EncodesNeighbours;
-use crate::stack::{Memory, Stack, StackContext, StackShape, States};
+use crate::stack::retrieved::ChunkEncoder;
+use crate::stack::{Memory, MemoryStates, Stack, StackContext, StackShape};
 use burn::module::Module;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 pub use config::RetrievalConfig;
@@ -30,8 +30,8 @@ pub use encoder::NeighbourEncoderConfig;
 pub const ROLES: Roles = Roles::new(
     "NeighbourEncoder",
     &[
-        ("input", Declares::Stands(Place::Input)),
-        ("position", Declares::Stands(Place::Position)),
+        ("input", Declaration::Place(Place::Input)),
+        ("position", Declaration::Place(Place::Position)),
     ],
 );
 
@@ -53,7 +53,7 @@ impl NeighbourEncoder {
         let stack = config.encoder.stack(&of.stack);
         let depth = config.encoder.depth(&stack);
         let (d, d_model) = (stack.d_model, of.stack.d_model);
-        let context = config.width();
+        let context = config.neighbour_width();
         let shape = StackShape {
             config: &stack,
             depth,
@@ -62,23 +62,25 @@ impl NeighbourEncoder {
             d_memory: (d != d_model).then_some(d_model),
         };
         let position = stack.position_shape(&depth, context);
-        let scaled = init.of("stack").scaled(3 * depth.blocks(), 1.0);
+        let scaled = init
+            .part("stack")
+            .with_residual_scaling(3 * depth.blocks(), 1.0);
         Self {
             input: (d != d_model)
-                .then(|| Linear::new(d_model, d, false, MatrixRole::Inner, &init.of("input"))),
-            position: stack.position.init(&position, &init.of("position")),
+                .then(|| Linear::new(d_model, d, false, MatrixRole::Inner, &init.part("input"))),
+            position: stack.position.init(&position, &init.part("position")),
             stack: Stack::new(&shape, &scaled),
             dropout: stack.dropouts().embedding,
         }
     }
 
     /// Combines the encoder with the embedding and position scheme of its decoder.
-    pub(super) fn of<'a>(
+    pub(super) fn bind<'a>(
         &'a self,
         embedding: &'a TokenVectors,
         position: &'a Position,
-    ) -> Encoding<'a> {
-        Encoding {
+    ) -> BoundEncoder<'a> {
+        BoundEncoder {
             encoder: self,
             embedding,
             position,
@@ -88,7 +90,7 @@ impl NeighbourEncoder {
 
 /// A neighbour encoder with its decoder's embedding and position scheme.
 #[derive(Debug)]
-pub(super) struct Encoding<'a> {
+pub(super) struct BoundEncoder<'a> {
     encoder: &'a NeighbourEncoder,
     embedding: &'a TokenVectors,
     position: &'a Position,
@@ -104,9 +106,9 @@ fn rotation(of: &Position, first: usize, positions: usize, device: &Device) -> O
     of.scheme().prepare(span, device).rotation
 }
 
-impl Encoding<'_> {
+impl BoundEncoder<'_> {
     /// Returns the rotations of the tokens that attend to neighbours, and of the tokens of all neighbours side by side.
-    pub(super) fn turned(&self, texts: &Neighbours) -> Option<[Rotation; 2]> {
+    pub(super) fn rotations(&self, texts: &Neighbours) -> Option<[Rotation; 2]> {
         let device = self.embedding.device();
         let (m, width) = (texts.chunk, texts.width);
         let of_queries = rotation(self.position, m - 1, m, &device)?;
@@ -116,7 +118,7 @@ impl Encoding<'_> {
     }
 }
 
-impl EncodesNeighbours for Encoding<'_> {
+impl ChunkEncoder for BoundEncoder<'_> {
     fn encode(&self, hidden: Tensor<3>, texts: &Neighbours, pass: &Pass) -> Tensor<3> {
         let encoder = self.encoder;
         let ([chunks, m, d], device) = (hidden.dims(), hidden.device());
@@ -129,7 +131,7 @@ impl EncodesNeighbours for Encoding<'_> {
             Some(input) => input.forward(x),
             None => x,
         };
-        let x = encoder.position.embed(x, &FROM_THE_FIRST, pass);
+        let x = encoder.position.embed(x, &FROM_START, pass);
         let x = pass.dropout(x, "embedding", encoder.dropout);
         let hidden: Tensor<3> = hidden.reshape([chunks, 1, m * d]);
         let hidden = hidden.expand([chunks, count, m * d]).reshape([rows, m, d]);
@@ -151,15 +153,15 @@ impl EncodesNeighbours for Encoding<'_> {
         };
         let context = StackContext {
             position: &encoder.position,
-            places: &FROM_THE_FIRST,
-            span: Span::of(width),
+            token_positions: &FROM_START,
+            span: Span::full(width),
             visible: &visible,
-            between: None,
+            before_blocks: None,
             state: None,
-            memory: Some(Memory::States(States {
+            memory: Some(Memory::States(MemoryStates {
                 states: &hidden,
                 visible: &Visibility::ALL,
-                turned: turned.as_ref(),
+                rotations: turned.as_ref(),
             })),
             pass,
         };

@@ -4,20 +4,20 @@
 use std::cmp::Ordering;
 
 /// Number of logits that are sorted first; each time these do not suffice, [`FACTOR`] times as many.
-const FIRST: usize = 64;
-const FACTOR: usize = 16;
+const INITIAL_SORTED: usize = 64;
+const GROWTH_FACTOR: usize = 16;
 
 /// Tokens ordered by their logits; there is at least one, and none is NaN.
 pub(super) struct Ranked {
     scores: Vec<(u32, f64)>,
     /// Number of entries at the beginning that are sorted.
     sorted: usize,
-    best: f64,
+    max_logit: f64,
     temperature: f64,
 }
 
 /// The order of tokens: larger logits first, and among equal ones the smaller token id.
-fn order(a: &(u32, f64), b: &(u32, f64)) -> Ordering {
+fn by_descending_logit(a: &(u32, f64), b: &(u32, f64)) -> Ordering {
     b.1.total_cmp(&a.1).then(a.0.cmp(&b.0))
 }
 
@@ -26,7 +26,7 @@ impl Ranked {
     pub fn new(scores: Vec<(u32, f64)>, temperature: f64) -> Self {
         let each = scores.iter().map(|(_, score)| *score);
         Self {
-            best: each.fold(f64::NEG_INFINITY, f64::max),
+            max_logit: each.fold(f64::NEG_INFINITY, f64::max),
             scores,
             sorted: 0,
             temperature,
@@ -39,7 +39,7 @@ impl Ranked {
     }
 
     /// Returns the token at a rank, 0 for the most likely, and its weight, which is 1 for the most likely.
-    pub fn at(&mut self, place: usize) -> (u32, f64) {
+    pub fn at_rank(&mut self, place: usize) -> (u32, f64) {
         while place >= self.sorted {
             self.sort_more();
         }
@@ -48,7 +48,7 @@ impl Ranked {
     }
 
     /// Returns the sum of all weights.
-    pub fn total(&self) -> f64 {
+    pub fn total_weight(&self) -> f64 {
         self.scores
             .iter()
             .map(|(_, score)| self.weight(*score))
@@ -57,20 +57,22 @@ impl Ranked {
 
     fn weight(&self, score: f64) -> f64 {
         // The difference of two infinite logits is NaN.
-        match score == self.best {
+        match score == self.max_logit {
             true => 1.0,
-            false => ((score - self.best) / self.temperature).exp(),
+            false => ((score - self.max_logit) / self.temperature).exp(),
         }
     }
 
     fn sort_more(&mut self) {
-        let target = (self.sorted * FACTOR).max(FIRST).min(self.scores.len());
+        let target = (self.sorted * GROWTH_FACTOR)
+            .max(INITIAL_SORTED)
+            .min(self.scores.len());
         let count = target - self.sorted;
         let rest = &mut self.scores[self.sorted..];
         if count < rest.len() {
-            rest.select_nth_unstable_by(count - 1, order);
+            rest.select_nth_unstable_by(count - 1, by_descending_logit);
         }
-        rest[..count].sort_unstable_by(order);
+        rest[..count].sort_unstable_by(by_descending_logit);
         self.sorted = target;
     }
 }
@@ -85,15 +87,15 @@ mod tests {
         let scores = (0..1000u32).map(|id| (id, f64::from(id * 7919 % 499)));
         let scores: Vec<(u32, f64)> = scores.collect();
         let mut wanted = scores.clone();
-        wanted.sort_by(order);
+        wanted.sort_by(by_descending_logit);
         let mut ranked = Ranked::new(scores, 100.0);
         assert_eq!(ranked.len(), 1000);
         for place in [0, 63, 64, 3, 999, 256] {
-            let (id, weight) = ranked.at(place);
+            let (id, weight) = ranked.at_rank(place);
             assert_eq!(id, wanted[place].0, "{place}");
             assert!((weight - ((wanted[place].1 - 498.0) / 100.0).exp()).abs() < 1e-12);
         }
-        let sum: f64 = (0..1000).map(|place| ranked.at(place).1).sum();
-        assert!((ranked.total() - sum).abs() < 1e-9);
+        let sum: f64 = (0..1000).map(|place| ranked.at_rank(place).1).sum();
+        assert!((ranked.total_weight() - sum).abs() < 1e-9);
     }
 }

@@ -2,8 +2,8 @@
 
 use super::{SpeechEncoderDecoder, SpeechStemConfig};
 use crate::data::SpeechShape;
-use crate::model::side::{self, Sides};
-use crate::model::{ModelInputs, replaced};
+use crate::model::side::{self, SidesBuilder};
+use crate::model::{BuildContext, keys_replaced_by_groups};
 use crate::nn::attention::AttentionConfig;
 use crate::nn::init::Init;
 use crate::nn::position::PositionConfig;
@@ -75,7 +75,7 @@ impl Default for SpeechEncoderDecoderConfig {
     }
 }
 
-one_table!(SpeechEncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
+one_table!(SpeechEncoderDecoderConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[
     &c.encoder_layers,
     &c.decoder_layers
 ]));
@@ -83,31 +83,31 @@ one_table!(SpeechEncoderDecoderConfig, stack: StackConfig, |c| replaced(&[
 impl SpeechEncoderDecoderConfig {
     /// Returns the depth of the encoder.
     pub fn encoder_depth(&self) -> Depth<'_> {
-        side::reads(self.n_encoder_layers, &self.encoder_layers)
+        side::encoder_depth(self.n_encoder_layers, &self.encoder_layers)
     }
 
     /// Returns the depth of the decoder.
     pub fn decoder_depth(&self) -> Depth<'_> {
         let cross = self.cross.as_ref().unwrap_or(&self.stack.attention);
-        side::writes(self.n_decoder_layers, &self.decoder_layers, cross)
+        side::decoder_depth(self.n_decoder_layers, &self.decoder_layers, cross)
     }
 
     /// Returns the position scheme of the encoder.
-    pub fn reading_position(&self) -> &PositionConfig {
+    pub fn encoder_position(&self) -> &PositionConfig {
         self.encoder_position
             .as_ref()
             .unwrap_or(&self.stack.position)
     }
 
     /// Number of encoder positions for an audio clip.
-    pub fn read(&self, speech: SpeechShape) -> usize {
+    pub fn clip_positions(&self, speech: SpeechShape) -> usize {
         self.stem.positions(speech.n_frames)
     }
 
     /// Multiplications of a forward pass over an audio clip and a text of `written` tokens.
-    pub fn spoken_products(&self, vocab: usize, speech: SpeechShape, written: usize) -> u128 {
+    pub fn clip_products(&self, vocab: usize, speech: SpeechShape, written: usize) -> u128 {
         let (reads, writes) = (self.encoder_depth(), self.decoder_depth());
-        let (read, d_model) = (self.read(speech), self.stack.d_model);
+        let (read, d_model) = (self.clip_positions(speech), self.stack.d_model);
         let head = self
             .vocabulary
             .products([vocab, d_model], [written, written]);
@@ -117,10 +117,10 @@ impl SpeechEncoderDecoderConfig {
     }
 
     /// Builds the network; `None` if the inputs have no audio. Its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoderDecoder> {
+    pub fn init(&self, inputs: &BuildContext) -> Option<SpeechEncoderDecoder> {
         let (config, shape) = (&self.stack, inputs.shape);
         let speech = shape.speech?;
-        let model = Init::new(inputs.device, inputs.seed, config.init(), 1, 1.0);
+        let model = Init::new(inputs.device, inputs.seed, config.init_settings(), 1, 1.0);
         let d = config.d_model;
         let tables = TokenTables {
             vocab: shape.vocab_size,
@@ -133,7 +133,7 @@ impl SpeechEncoderDecoderConfig {
             tied: self.tie_embeddings,
             head_bias: self.head_bias,
         };
-        let sides = Sides {
+        let sides = SidesBuilder {
             stack: config,
             encoder: self.encoder_depth(),
             decoder: self.decoder_depth(),
@@ -141,12 +141,12 @@ impl SpeechEncoderDecoderConfig {
         };
         let bias = self.tie_embeddings && self.head_bias && self.vocabulary.is_full();
         Some(SpeechEncoderDecoder {
-            embedding: self.vocabulary.embedding(&tables, &model.of("embedding")),
-            stem: self.stem.build(speech.n_mels, d, &model.of("stem")),
-            encoder: sides.encoder(self.reading_position(), self.read(speech), &model),
+            embedding: self.vocabulary.embedding(&tables, &model.part("embedding")),
+            stem: self.stem.build(speech.n_mels, d, &model.part("stem")),
+            encoder: sides.encoder(self.encoder_position(), self.clip_positions(speech), &model),
             decoder: sides.decoder(&config.position, shape.context, &model),
-            head: self.vocabulary.head(&tables, &model.of("head")),
-            head_bias: bias.then(|| model.of("head").vector(shape.vocab_size, 0.0)),
+            head: self.vocabulary.head(&tables, &model.part("head")),
+            head_bias: bias.then(|| model.part("head").vector(shape.vocab_size, 0.0)),
             dropout: config.dropouts().embedding,
             head_factor: config.head_factor(self.tie_embeddings),
         })

@@ -4,14 +4,14 @@ use super::{KIND, SpeechEncoderDecoderConfig};
 use crate::data::{Shape, SpeechShape};
 use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
+use crate::model::{Demand, ModelConfig, ThroughputUnit, Transformer};
 use crate::nn::Kind;
 use crate::nn::position::{ActsOn, KnownSizes};
 use crate::nn::vocabulary::VocabularyConfig;
 use crate::stack::{BlockConfig, mup};
 
 /// The position schemes that the encoder may have separately from the decoder.
-const OF_ITS_OWN: &str = "\"sinusoidal\", \"learned\" or \"none\"";
+const ENCODER_SCHEMES: &str = "\"sinusoidal\", \"learned\" or \"none\"";
 
 impl NetworkFacts for SpeechEncoderDecoderConfig {
     fn kind(&self) -> Kind {
@@ -25,20 +25,20 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         let d_model = self.stack.d_model;
         self.vocabulary
-            .faults(d_model, demand.smooths, self.head_bias, at);
+            .faults(d_model, demand.smooths_labels, self.head_bias, at);
         let switches = [("embedding_scale", self.embedding_scale)];
         mup::switch_faults(self.stack.mup, &switches, at);
         if self.stack.mup.is_some() {
             let rule = "mup does not know how the convolutions of a stem scale with the width; leave it out";
             at.fault(&["model.mup", "model.kind"], rule);
         }
-        at.within("stem", |at| self.stem.faults(at));
+        at.nested("stem", |at| self.stem.faults(at));
         if demand.speech.is_some_and(|speech| speech.n_mels == 0) {
             let rule =
                 "n_mels = 0 gives samples, and the model reads log-mel features; set n_mels = 80";
             at.fault(&["data.n_mels", "model.kind"], rule);
         }
-        let read = demand.speech.map(|speech| self.read(speech));
+        let read = demand.speech.map(|speech| self.clip_positions(speech));
         self.position_faults(read, at);
         demand.context
     }
@@ -49,11 +49,11 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
 
     fn products(&self, _demand: &Demand, shape: &Shape) -> f64 {
         let speech = shape.speech.unwrap_or_default();
-        self.spoken_products(shape.vocab_size, speech, shape.context) as f64
+        self.clip_products(shape.vocab_size, speech, shape.context) as f64
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Recording
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Recording
     }
 
     fn transformer(&self) -> Option<Transformer<'_>> {
@@ -65,25 +65,25 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
     }
 
     fn encoder_positions(&self, speech: SpeechShape) -> Option<usize> {
-        Some(self.read(speech))
+        Some(self.clip_positions(speech))
     }
 
     /// Counts the encoder's positions beyond a text's length; the others are counted with the blocks of both stacks.
     fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
         let (d_model, width) = (self.stack.d_model, self.stack.d_model as u128);
-        let more = self.read(speech).saturating_sub(shape.context) as u128;
+        let more = self.clip_positions(speech).saturating_sub(shape.context) as u128;
         let depth = self.encoder_depth();
         let blocks = self.stack.blocks(&depth);
         let of_block = |block: BlockConfig| match recompute {
             true => width,
             false => {
                 let attention = block.attention.map_or(0, |a| a.kept(d_model));
-                6 * width + attention + block.feed_forward.map_or(0, |f| f.kept(d_model))
+                6 * width + attention + block.feed_forward.map_or(0, |f| f.activations(d_model))
             }
         };
         let each = blocks.map(of_block).fold(0, u128::saturating_add);
-        let stem = self.stem.kept(speech, d_model);
+        let stem = self.stem.activations(speech, d_model);
         more.saturating_mul(each).saturating_add(stem)
     }
 }
@@ -99,9 +99,9 @@ impl SpeechEncoderDecoderConfig {
         if *own == self.stack.position {
             let rule = "encoder_position has no effect: it is the model's position; leave it out";
             at.fault(&["encoder_position", "model.position.kind"], rule);
-        } else if facts.acts() != ActsOn::Embeddings || facts.text_counterpart().is_some() {
+        } else if facts.acts_on() != ActsOn::Embeddings || facts.text_counterpart().is_some() {
             let rule = format!(
-                "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of one stack alone; use {OF_ITS_OWN}, or make it the \
+                "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of one stack alone; use {ENCODER_SCHEMES}, or make it the \
                  position of both and leave encoder_position out"
             );
             at.fault(&["model.encoder_position.kind", "encoder_position"], rule);
@@ -111,7 +111,7 @@ impl SpeechEncoderDecoderConfig {
                 context: read,
                 ..KnownSizes::default()
             };
-            at.within("encoder_position", |at| facts.faults(&known, at));
+            at.nested("encoder_position", |at| facts.faults(&known, at));
         }
     }
 

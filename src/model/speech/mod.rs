@@ -17,11 +17,11 @@ pub use stem::{SpeechStem, SpeechStemConfig};
 use super::heads::VocabularyHead;
 use super::side::Side;
 use super::source::Source;
-use super::{ModelConfig, ModelInputs, Use};
+use super::{BuildContext, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Declares, Place, Roles, Side as NetworkSide};
+use crate::nn::role::{BIAS, Declaration, Place, Roles, StackSide as NetworkSide};
 use crate::nn::state::StateUse;
 use crate::nn::vocabulary::{TokenHead, TokenVectors};
 use crate::stack::ModelState;
@@ -43,13 +43,13 @@ pub(super) const USES: &[Use] = &[Use::SpeechToText];
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoderDecoder",
     &[
-        ("embedding", Declares::Stands(Place::Tokens)),
-        ("head", Declares::Stands(Place::TokenHead)),
-        ("stem", Declares::Stands(Place::Input)),
-        ("stem", Declares::In(NetworkSide::Reads)),
-        ("encoder", Declares::In(NetworkSide::Reads)),
-        ("decoder", Declares::In(NetworkSide::Writes)),
-        ("head_bias", Declares::Stands(Place::TokenHead)),
+        ("embedding", Declaration::Place(Place::Tokens)),
+        ("head", Declaration::Place(Place::TokenHead)),
+        ("stem", Declaration::Place(Place::Input)),
+        ("stem", Declaration::Side(NetworkSide::Encoder)),
+        ("encoder", Declaration::Side(NetworkSide::Encoder)),
+        ("decoder", Declaration::Side(NetworkSide::Decoder)),
+        ("head_bias", Declaration::Place(Place::TokenHead)),
         ("head_bias", BIAS),
     ],
 );
@@ -75,7 +75,7 @@ pub struct SpeechEncoderDecoder {
 
 impl SpeechEncoderDecoder {
     /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no audio.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::SpeechEncoderDecoder(c) => c.init(inputs),
             _ => None,
@@ -94,7 +94,7 @@ impl SpeechEncoderDecoder {
 
     /// Encodes log-mel features `[batch, n_mels, frames]`.
     pub fn encode(&self, features: Tensor<3>, pass: &Pass) -> Source {
-        let states = pass.within("encoder", || {
+        let states = pass.in_network("encoder", || {
             let x = self.stem.forward(features);
             let visible = Visibility::default();
             self.encoder

@@ -12,7 +12,7 @@ use crate::faults::TableFaults;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
@@ -20,16 +20,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of frames in a window.
-const WIDEST_WINDOW: usize = 101;
+const MAX_WINDOW: usize = 101;
 /// Maximum number of convolutions, and maximum stride.
-const MOST: usize = 16;
+const MAX_CONVOLUTIONS: usize = 16;
 
 /// The settings of the convolutions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SpeechStemConfig {
     /// Window size of each convolution in frames, an odd number. Source: Radford et al. 2022, section 2.2.
-    #[schemars(range(min = 1, max = WIDEST_WINDOW))]
+    #[schemars(range(min = 1, max = MAX_WINDOW))]
     pub size: usize,
     /// Stride of each convolution; one convolution for each stride. Source: Radford et al. 2022, section 2.2.
     pub strides: Vec<usize>,
@@ -50,7 +50,7 @@ impl Default for SpeechStemConfig {
 impl SpeechStemConfig {
     /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
-        if at.count("size", self.size, WIDEST_WINDOW) && self.size.is_multiple_of(2) {
+        if at.count("size", self.size, MAX_WINDOW) && self.size.is_multiple_of(2) {
             let rule = format!(
                 "size = {} has no frame in its middle; use {} or {}",
                 self.size,
@@ -60,9 +60,11 @@ impl SpeechStemConfig {
             at.fault(&["size"], rule);
         }
         let (count, strides) = (self.strides.len(), &self.strides);
-        if !(1..=MOST).contains(&count) || strides.iter().any(|n| !(1..=MOST).contains(n)) {
+        if !(1..=MAX_CONVOLUTIONS).contains(&count)
+            || strides.iter().any(|n| !(1..=MAX_CONVOLUTIONS).contains(n))
+        {
             let rule = format!(
-                "strides = {strides:?} must be a list of 1 to {MOST} steps, each from 1 to {MOST}"
+                "strides = {strides:?} must be a list of 1 to {MAX_CONVOLUTIONS} steps, each from 1 to {MAX_CONVOLUTIONS}"
             );
             at.fault(&["strides"], rule);
         }
@@ -84,7 +86,7 @@ impl SpeechStemConfig {
 
     /// Elements kept for one audio clip for the backward pass: the frames in all windows, and the inputs and outputs of
     /// activations.
-    pub(super) fn kept(&self, speech: SpeechShape, d_model: usize) -> u128 {
+    pub(super) fn activations(&self, speech: SpeechShape, d_model: usize) -> u128 {
         let layers = self.layers(speech, d_model);
         layers
             .map(|[inputs, frames]| (inputs * self.size + 2 * d_model) as u128 * frames as u128)
@@ -107,7 +109,7 @@ impl SpeechStemConfig {
                 0 => (n_mels, MatrixRole::Input),
                 _ => (d_model, MatrixRole::Inner),
             };
-            let init = init.of(&number.to_string());
+            let init = init.part(&number.to_string());
             Linear::new(inputs * self.size, d_model, true, role, &init)
         };
         SpeechStem {
@@ -122,7 +124,7 @@ impl SpeechStemConfig {
 /// Places of the parameters of [`SpeechStem`].
 pub const ROLES: Roles = Roles::new(
     "SpeechStem",
-    &[("convolutions", Declares::Stands(Place::Input))],
+    &[("convolutions", Declaration::Place(Place::Input))],
 );
 
 /// Convolutions over the frames of audio clips.
@@ -143,14 +145,15 @@ impl SpeechStem {
     pub fn forward(&self, features: Tensor<3>) -> Tensor<3> {
         let layers = self.convolutions.iter().zip(&self.strides);
         layers.fold(features.swap_dims(1, 2), |x, (convolution, stride)| {
-            convolution.activated(windows(x, self.size, *stride), self.activation.into())
+            convolution
+                .forward_activated(unfold_padded(x, self.size, *stride), self.activation.into())
         })
     }
 }
 
 /// Concatenates the frames in each window: `[batch, frames, channels]` → `[batch, ⌈frames/stride⌉, channels·size]`, channel after
 /// channel, with zeros beyond both ends.
-fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
+fn unfold_padded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     let frames = x.dims()[1];
     let made = frames.div_ceil(stride);
     // The number of strides that the last window reaches into.
@@ -158,12 +161,12 @@ fn windows(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     let (before, all) = (size / 2, steps * stride);
     let behind = all.saturating_sub(before + frames);
     let x = x.pad((0, 0, before, behind), PadMode::Constant(0.0));
-    side_by_side(x, [size, stride], made)
+    concat_frames(x, [size, stride], made)
 }
 
 /// Concatenates the frames in each window that lies entirely within a clip: `[batch, frames, channels]` →
 /// `[batch, ⌊(frames−size)/stride⌋ + 1, channels·size]`, channel after channel.
-pub fn unfolded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
+pub fn unfold(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
     let frames = x.dims()[1];
     assert!(frames >= size, "a recording is as long as a window");
     let made = (frames - size) / stride + 1;
@@ -172,11 +175,11 @@ pub fn unfolded(x: Tensor<3>, size: usize, stride: usize) -> Tensor<3> {
         0 => x,
         _ => x.pad((0, 0, 0, behind), PadMode::Constant(0.0)),
     };
-    side_by_side(x, [size, stride], made)
+    concat_frames(x, [size, stride], made)
 }
 
 /// Concatenates the frames in `made` consecutive windows from the first frame on; the frames must fill whole strides.
-fn side_by_side(x: Tensor<3>, [size, stride]: [usize; 2], made: usize) -> Tensor<3> {
+fn concat_frames(x: Tensor<3>, [size, stride]: [usize; 2], made: usize) -> Tensor<3> {
     let [batch, _, planes] = x.dims();
     let steps = made + (size - 1) / stride;
     let x = x.narrow(1, 0, steps * stride);
@@ -201,15 +204,15 @@ mod tests {
         // Two channels of five frames: (1, 2), (3, 4) and so on.
         let x = Tensor::<3>::from_data(TensorData::new(values, [1, 5, 2]), &device);
         let all = |x: Tensor<3>| x.into_data().try_to_vec::<f32>().unwrap_or_default();
-        let by_one = windows(x.clone(), 3, 1);
+        let by_one = unfold_padded(x.clone(), 3, 1);
         assert_eq!(by_one.dims(), [1, 5, 6]);
         assert_eq!(all(by_one.clone())[..6], [0.0, 1.0, 3.0, 0.0, 2.0, 4.0]);
         assert_eq!(all(by_one)[24..], [7.0, 9.0, 0.0, 8.0, 10.0, 0.0]);
-        let by_two = windows(x.clone(), 3, 2);
+        let by_two = unfold_padded(x.clone(), 3, 2);
         assert_eq!(by_two.dims(), [1, 3, 6]);
         assert_eq!(all(by_two.clone())[..6], [0.0, 1.0, 3.0, 0.0, 2.0, 4.0]);
         assert_eq!(all(by_two)[12..], [7.0, 9.0, 0.0, 8.0, 10.0, 0.0]);
-        let wide = windows(x, 5, 3);
+        let wide = unfold_padded(x, 5, 3);
         assert_eq!(wide.dims(), [1, 2, 10]);
         assert_eq!(all(wide)[10..15], [3.0, 5.0, 7.0, 9.0, 0.0]);
     }
@@ -219,7 +222,7 @@ mod tests {
         let values: Vec<f32> = (1..=7).map(|n| n as f32).collect();
         let x = Tensor::<3>::from_data(TensorData::new(values, [1, 7, 1]), &Device::default());
         let cut = |size, stride| {
-            let found = unfolded(x.clone(), size, stride);
+            let found = unfold(x.clone(), size, stride);
             let made = found.dims()[1];
             (
                 made,

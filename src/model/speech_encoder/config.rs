@@ -6,7 +6,7 @@ use super::positional::ConvolutionalPositionsConfig;
 use super::{SpeechEncoder, USES};
 use crate::data::SpeechShape;
 use crate::model::side::Side;
-use crate::model::{ModelInputs, Use, replaced};
+use crate::model::{BuildContext, Use, keys_replaced_by_groups};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::one_table::{is_true, is_usual, one_table};
@@ -63,7 +63,7 @@ impl Default for SpeechEncoderConfig {
     }
 }
 
-one_table!(SpeechEncoderConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+one_table!(SpeechEncoderConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[&c.layers]));
 
 impl SpeechEncoderConfig {
     /// Returns the depth of its stack.
@@ -85,13 +85,13 @@ impl SpeechEncoderConfig {
     }
 
     /// Number of positions of the longest audio clip.
-    pub fn read(&self, speech: SpeechShape) -> usize {
+    pub fn max_positions(&self, speech: SpeechShape) -> usize {
         self.features.frames(speech.samples().unwrap_or(0))
     }
 
     /// Multiplications of a forward pass over the longest audio clip, including the character scores of each position.
-    pub(super) fn spoken_products(&self, vocab: usize, speech: SpeechShape) -> u128 {
-        let (frames, d) = (self.read(speech), self.stack.d_model);
+    pub(super) fn clip_products(&self, vocab: usize, speech: SpeechShape) -> u128 {
+        let (frames, d) = (self.max_positions(speech), self.stack.d_model);
         let features = self.features.products(speech.samples().unwrap_or(0));
         let each = (d * (self.d_features() + vocab)) as u128 * frames as u128;
         let positions = self.convolutional_positions.as_ref();
@@ -100,14 +100,20 @@ impl SpeechEncoderConfig {
     }
 
     /// Builds the network; `None` if the inputs have no audio. Its parameters are drawn at their first use.
-    pub fn init(&self, inputs: &ModelInputs) -> Option<SpeechEncoder> {
+    pub fn init(&self, inputs: &BuildContext) -> Option<SpeechEncoder> {
         let (config, depth) = (&self.stack, self.depth());
-        let read = self.read(inputs.shape.speech?);
+        let read = self.max_positions(inputs.shape.speech?);
         let (d, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
+        let init = Init::new(
+            inputs.device,
+            inputs.seed,
+            config.init_settings(),
+            2 * blocks,
+            beta,
+        );
         let features = self.d_features();
-        let side = init.of("encoder");
+        let side = init.part("encoder");
         let shape = StackShape {
             config,
             depth,
@@ -119,24 +125,30 @@ impl SpeechEncoderConfig {
         let positions = self.convolutional_positions.as_ref();
         let masked = self.masks.time_share > 0.0;
         Some(SpeechEncoder {
-            features: self.features.build(&init.of("features")),
+            features: self.features.build(&init.part("features")),
             projection_norm: self
                 .projection_norm
-                .then(|| config.norm.init(features, &init.of("projection_norm"))),
-            projection: Linear::new(features, d, true, MatrixRole::Input, &init.of("projection")),
-            mask_vector: masked.then(|| init.of("mask_vector").uniform([d], |u| u)),
-            convolutional_positions: positions.map(|p| p.build(d, &init.of("positions"))),
+                .then(|| config.norm.init(features, &init.part("projection_norm"))),
+            projection: Linear::new(
+                features,
+                d,
+                true,
+                MatrixRole::Input,
+                &init.part("projection"),
+            ),
+            mask_vector: masked.then(|| init.part("mask_vector").uniform([d], |u| u)),
+            convolutional_positions: positions.map(|p| p.build(d, &init.part("positions"))),
             encoder: Side {
-                position: config.position.init(&position, &side.of("position")),
+                position: config.position.init(&position, &side.part("position")),
                 embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &side)),
-                stack: Stack::new(&shape, &side.of("stack")),
+                stack: Stack::new(&shape, &side.part("stack")),
             },
             head: Linear::new(
                 config.d_output(),
                 inputs.shape.vocab_size,
                 true,
                 MatrixRole::Head,
-                &init.of("head"),
+                &init.part("head"),
             ),
             masks: self.masks.clone(),
             dropout: config.dropouts().embedding,

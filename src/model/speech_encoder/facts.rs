@@ -4,7 +4,7 @@ use super::{KIND, SpeechEncoderConfig};
 use crate::data::{Shape, SpeechShape};
 use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, ItemOf, ModelConfig, Transformer};
+use crate::model::{Demand, ModelConfig, ThroughputUnit, Transformer};
 use crate::nn::Kind;
 
 impl NetworkFacts for SpeechEncoderConfig {
@@ -21,10 +21,10 @@ impl NetworkFacts for SpeechEncoderConfig {
             let rule = "mup does not know how convolutions over samples scale with the width; leave it out";
             at.fault(&["model.mup", "model.kind"], rule);
         }
-        at.within("features", |at| self.features.faults(at));
-        at.within("masks", |at| self.masks.faults(at));
+        at.nested("features", |at| self.features.faults(at));
+        at.nested("masks", |at| self.masks.faults(at));
         if let Some(positions) = &self.convolutional_positions {
-            at.within("convolutional_positions", |at| {
+            at.nested("convolutional_positions", |at| {
                 positions.faults(self.stack.d_model, at);
             });
         }
@@ -38,7 +38,7 @@ impl NetworkFacts for SpeechEncoderConfig {
             at.fault(&["data.n_mels", "data.kind", "model.kind"], rule);
             return None;
         }
-        let shortest = self.features.shortest();
+        let shortest = self.features.min_samples();
         let samples = speech.and_then(SpeechShape::samples);
         if let Some(samples) = samples.filter(|samples| *samples < shortest) {
             let rule = format!(
@@ -47,20 +47,20 @@ impl NetworkFacts for SpeechEncoderConfig {
             );
             at.fault(&["data.seconds", "model.features"], rule);
         }
-        speech.map(|speech| self.read(speech))
+        speech.map(|speech| self.max_positions(speech))
     }
 
     fn products(&self, _demand: &Demand, shape: &Shape) -> f64 {
         let speech = shape.speech.unwrap_or_default();
-        self.spoken_products(shape.vocab_size, speech) as f64
+        self.clip_products(shape.vocab_size, speech) as f64
     }
 
     fn positions(&self, shape: &Shape) -> usize {
-        self.read(shape.speech.unwrap_or_default())
+        self.max_positions(shape.speech.unwrap_or_default())
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Recording
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Recording
     }
 
     fn transformer(&self) -> Option<Transformer<'_>> {
@@ -72,15 +72,15 @@ impl NetworkFacts for SpeechEncoderConfig {
     }
 
     fn encoder_positions(&self, speech: SpeechShape) -> Option<usize> {
-        Some(self.read(speech))
+        Some(self.max_positions(speech))
     }
 
     /// Counts the convolutions over samples and over frames.
     fn activations_between(&self, shape: &Shape, _recompute: bool) -> u128 {
         let speech = shape.speech.unwrap_or_default();
-        let features = self.features.kept(speech.samples().unwrap_or(0));
+        let features = self.features.activations(speech.samples().unwrap_or(0));
         let positions = match self.convolutional_positions {
-            Some(_) => 3 * (self.stack.d_model * self.read(speech)) as u128,
+            Some(_) => 3 * (self.stack.d_model * self.max_positions(speech)) as u128,
             None => 0,
         };
         features.saturating_add(positions)

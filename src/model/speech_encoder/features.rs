@@ -10,15 +10,15 @@
 //! batch with longer clips. Without an attention mask, the model of Hugging Face Transformers reads the zeros after a clip; this
 //! one does so only if they are part of the clip.
 
-use super::over_frames::OverFrames;
-use crate::faults::{TableFaults, WIDEST};
+use super::group_norm::OverFrames;
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel;
-use crate::model::speech::stem::unfolded;
+use crate::model::speech::stem::unfold;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::Init;
 use crate::nn::linear::Linear;
 use crate::nn::norm::LayerNorm;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use burn::tensor::ops::PadMode;
@@ -26,7 +26,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of convolutions, window size and stride.
-const MOST: usize = 64;
+const MAX_SETTING: usize = 64;
 /// Epsilon added to variances, independent of the model's other norms.
 const EPS: f64 = 1e-5;
 
@@ -77,14 +77,14 @@ impl SampleFeaturesConfig {
     pub(super) fn faults(&self, at: &mut TableFaults) {
         let count = self.widths.len();
         for (key, numbers, most) in [
-            ("widths", &self.widths, WIDEST),
-            ("sizes", &self.sizes, MOST),
-            ("strides", &self.strides, MOST),
+            ("widths", &self.widths, MAX_WIDTH),
+            ("sizes", &self.sizes, MAX_SETTING),
+            ("strides", &self.strides, MAX_SETTING),
         ] {
-            let fine = (1..=MOST).contains(&numbers.len());
+            let fine = (1..=MAX_SETTING).contains(&numbers.len());
             if !fine || numbers.iter().any(|n| !(1..=most).contains(n)) {
                 let rule = format!(
-                    "{key} = {numbers:?} must be a list of 1 to {MOST} numbers, each from 1 to {most}"
+                    "{key} = {numbers:?} must be a list of 1 to {MAX_SETTING} numbers, each from 1 to {most}"
                 );
                 at.fault(&[key], rule);
             } else if numbers.len() != count {
@@ -104,7 +104,7 @@ impl SampleFeaturesConfig {
     }
 
     /// Number of frames after the first `convolutions` convolutions, for a clip of `samples` samples; at least 1.
-    fn behind(&self, convolutions: usize, samples: usize) -> usize {
+    fn frames_after(&self, convolutions: usize, samples: usize) -> usize {
         let windows = self.windows().take(convolutions);
         let frames = windows.fold(samples, |n, [size, stride]| match n >= size {
             true => (n - size) / stride + 1,
@@ -115,11 +115,11 @@ impl SampleFeaturesConfig {
 
     /// Number of frames for a clip of `samples` samples.
     pub fn frames(&self, samples: usize) -> usize {
-        self.behind(self.sizes.len(), samples)
+        self.frames_after(self.sizes.len(), samples)
     }
 
     /// Number of samples of the shortest clip that gives a frame without padding.
-    pub fn shortest(&self) -> usize {
+    pub fn min_samples(&self) -> usize {
         let windows = self.windows().rev();
         windows.fold(1, |n: usize, [size, stride]| {
             (n - 1).saturating_mul(stride).saturating_add(size)
@@ -131,7 +131,7 @@ impl SampleFeaturesConfig {
         let mut inputs = 1;
         let layers = self.widths.iter().zip(&self.sizes).enumerate();
         layers.map(move |(number, (width, size))| {
-            let frames = self.behind(number + 1, samples);
+            let frames = self.frames_after(number + 1, samples);
             [
                 std::mem::replace(&mut inputs, *width),
                 *width,
@@ -150,7 +150,7 @@ impl SampleFeaturesConfig {
 
     /// Elements kept for one audio clip for the backward pass: the frames in all windows, and the inputs and outputs of norms and
     /// activations.
-    pub(super) fn kept(&self, samples: usize) -> u128 {
+    pub(super) fn activations(&self, samples: usize) -> u128 {
         let each = self.layers(samples);
         each.map(|[inputs, width, size, frames]| {
             (inputs * size + 3 * width) as u128 * frames as u128
@@ -162,7 +162,7 @@ impl SampleFeaturesConfig {
     pub(super) fn build(&self, init: &Init) -> SampleFeatures {
         let (mut convolutions, mut norms) = (Vec::new(), Vec::new());
         for (number, [inputs, width, size, _]) in self.layers(0).enumerate() {
-            let init = init.of(&number.to_string());
+            let init = init.part(&number.to_string());
             // Variance 2/inputs, as in He et al. 2015 for layers followed by a rectifier.
             let bound = (6.0 / (inputs * size).max(1) as f32).sqrt();
             convolutions.push(Linear {
@@ -178,7 +178,8 @@ impl SampleFeaturesConfig {
         SampleFeatures {
             convolutions,
             norms,
-            over_frames: over_frames.then(|| OverFrames::new(first, EPS, &init.of("over_frames"))),
+            over_frames: over_frames
+                .then(|| OverFrames::new(first, EPS, &init.part("over_frames"))),
             config: self.clone(),
         }
     }
@@ -188,9 +189,9 @@ impl SampleFeaturesConfig {
 pub const ROLES: Roles = Roles::new(
     "SampleFeatures",
     &[
-        ("convolutions", Declares::Stands(Place::Input)),
-        ("norms", Declares::Stands(Place::Input)),
-        ("over_frames", Declares::Stands(Place::Input)),
+        ("convolutions", Declaration::Place(Place::Input)),
+        ("norms", Declaration::Place(Place::Input)),
+        ("over_frames", Declaration::Place(Place::Input)),
     ],
 );
 
@@ -219,25 +220,28 @@ impl SampleFeatures {
     pub fn forward(&self, samples: Tensor<2>, lengths: &[usize]) -> Tensor<3> {
         let [batch, width] = samples.dims();
         let mut x = samples.reshape([batch, width, 1]);
-        let lacking = self.config.shortest().saturating_sub(width);
+        let lacking = self.config.min_samples().saturating_sub(width);
         if lacking > 0 {
             x = x.pad((0, 0, 0, lacking), PadMode::Constant(0.0));
         }
         let activation: kernel::Activation = self.config.activation.into();
         let layers = self.convolutions.iter().zip(self.config.windows());
         for (number, (convolution, [size, stride])) in layers.enumerate() {
-            let seen = unfolded(x, size, stride);
+            let seen = unfold(x, size, stride);
             let over_frames = self.over_frames.as_ref().filter(|_| number == 0);
             x = match (self.norms.get(number), over_frames) {
                 (Some(norm), _) => {
                     kernel::activate(norm.forward(convolution.forward(seen)), activation)
                 }
                 (None, Some(norm)) => {
-                    let frames = lengths.iter().map(|n| self.config.behind(1, *n)).collect();
+                    let frames = lengths
+                        .iter()
+                        .map(|n| self.config.frames_after(1, *n))
+                        .collect();
                     let normed = norm.forward(convolution.forward(seen), frames);
                     kernel::activate(normed, activation)
                 }
-                (None, None) => convolution.activated(seen, activation),
+                (None, None) => convolution.forward_activated(seen, activation),
             };
         }
         x
@@ -252,10 +256,10 @@ mod tests {
     fn frames_of_samples_are_those_of_wav2vec_2() {
         let config = SampleFeaturesConfig::default();
         // A frame covers 25 ms, and there is one every 20 ms.
-        assert_eq!(config.shortest(), 400);
+        assert_eq!(config.min_samples(), 400);
         let found = [0, 399, 400, 719, 720, 16_000].map(|samples| config.frames(samples));
         assert_eq!(found, [1, 1, 1, 1, 2, 49]);
-        assert_eq!(config.behind(1, 16_000), 3199);
+        assert_eq!(config.frames_after(1, 16_000), 3199);
         let first = 10 * 512 * 3199;
         assert!(config.products(16_000) > first);
     }

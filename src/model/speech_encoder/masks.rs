@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum width and minimum number of spans that may be configured.
-const MOST: usize = 10_000;
+const MAX_SPANS: usize = 10_000;
 
 /// The settings for masking features in training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -24,20 +24,20 @@ pub struct FeatureMasksConfig {
     #[schemars(range(min = 0, max = 1))]
     pub time_share: f64,
     /// Width of a span in frames.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SPANS))]
     pub time_width: usize,
     /// Minimum number of spans in an audio clip.
-    #[schemars(range(max = MOST))]
+    #[schemars(range(max = MAX_SPANS))]
     pub time_least: usize,
     /// Fraction of the channels that spans mask, not counting overlaps. Default: none.
     #[schemars(range(min = 0, max = 1))]
     #[serde(skip_serializing_if = "is_usual")]
     pub channel_share: f64,
     /// Width of a span in channels.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SPANS))]
     pub channel_width: usize,
     /// Minimum number of spans of channels.
-    #[schemars(range(max = MOST))]
+    #[schemars(range(max = MAX_SPANS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub channel_least: usize,
 }
@@ -71,14 +71,17 @@ impl FeatureMasksConfig {
                 at.fault(&[key], format!("{key} = {share:?} must be 0 to 1"));
             }
         }
-        at.count("time_width", self.time_width, MOST);
-        at.count("channel_width", self.channel_width, MOST);
+        at.count("time_width", self.time_width, MAX_SPANS);
+        at.count("channel_width", self.channel_width, MAX_SPANS);
         for (key, least) in [
             ("time_least", self.time_least),
             ("channel_least", self.channel_least),
         ] {
-            if least > MOST {
-                at.fault(&[key], format!("{key} = {least} must be at most {MOST}"));
+            if least > MAX_SPANS {
+                at.fault(
+                    &[key],
+                    format!("{key} = {least} must be at most {MAX_SPANS}"),
+                );
             }
         }
         let usual = Self::default();
@@ -114,7 +117,7 @@ impl FeatureMasksConfig {
         vector: Option<Tensor<1>>,
         pass: &Pass,
     ) -> Tensor<3> {
-        if self.is_none() || !pass.trains() {
+        if self.is_none() || !pass.is_training() {
             return x;
         }
         let ([batch, longest, d], device) = (x.dims(), x.device());
@@ -122,10 +125,10 @@ impl FeatureMasksConfig {
         for (row, length) in frames.iter().enumerate() {
             let mut stream = pass.stream(Purpose::Sampled, row);
             let spans = (self.time_share, self.time_width, self.time_least);
-            let hidden = hidden(spans, (*length).min(longest), &mut stream);
+            let hidden = masked_positions(spans, (*length).min(longest), &mut stream);
             hidden.for_each(|frame| times[row * longest + frame] = 1.0);
             let spans = (self.channel_share, self.channel_width, self.channel_least);
-            let hidden = self::hidden(spans, d, &mut stream);
+            let hidden = self::masked_positions(spans, d, &mut stream);
             hidden.for_each(|channel| channels[row * d + channel] = 0.0);
         }
         let tensor = |values, shape| replay::floats(TensorData::new(values, shape), &device);
@@ -145,7 +148,7 @@ impl FeatureMasksConfig {
 }
 
 /// Returns the positions out of `len` that the spans mask; overlapping spans give some of them repeatedly.
-fn hidden(
+fn masked_positions(
     (share, width, least): (f64, usize, usize),
     len: usize,
     stream: &mut Stream,
@@ -180,7 +183,7 @@ mod tests {
         let (mut hidden_frames, mut most) = (0, 0);
         for draw in 0..400 {
             let mut stream = Stream::new(3, Purpose::Sampled, (draw, 0, 0));
-            let all: Vec<usize> = hidden((0.325, 5, 1), 100, &mut stream).collect();
+            let all: Vec<usize> = masked_positions((0.325, 5, 1), 100, &mut stream).collect();
             assert!(all.len().is_multiple_of(5) && all.iter().all(|place| *place < 100));
             let begins: BTreeSet<usize> = all.chunks(5).map(|span| span[0]).collect();
             assert_eq!(begins.len() * 5, all.len(), "beginnings differ");
@@ -191,8 +194,8 @@ mod tests {
         let mean = hidden_frames as f64 / 400.0;
         assert!((31.5..33.5).contains(&mean) && most <= 35, "{mean} {most}");
         let mut stream = Stream::new(3, Purpose::Sampled, (0, 0, 0));
-        assert_eq!(hidden((0.05, 10, 2), 9, &mut stream).count(), 0);
-        assert_eq!(hidden((0.05, 10, 2), 25, &mut stream).count(), 20);
-        assert_eq!(hidden((0.0, 10, 2), 25, &mut stream).count(), 0);
+        assert_eq!(masked_positions((0.05, 10, 2), 9, &mut stream).count(), 0);
+        assert_eq!(masked_positions((0.05, 10, 2), 25, &mut stream).count(), 20);
+        assert_eq!(masked_positions((0.0, 10, 2), 25, &mut stream).count(), 0);
     }
 }

@@ -12,8 +12,8 @@
 mod config;
 mod facts;
 pub mod features;
+pub mod group_norm;
 pub mod masks;
-pub mod over_frames;
 pub mod positional;
 
 pub use config::SpeechEncoderConfig;
@@ -22,14 +22,14 @@ pub use masks::FeatureMasksConfig;
 pub use positional::ConvolutionalPositionsConfig;
 
 use super::side::Side;
-use super::{ModelConfig, ModelInputs, Use};
+use super::{BuildContext, ModelConfig, Use};
 use crate::kernel::replay;
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::linear::Linear;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use burn::module::{Module, Param};
 use burn::tensor::{Tensor, TensorData};
 use features::SampleFeatures;
@@ -50,13 +50,16 @@ pub(super) const USES: &[Use] = &[Use::SpeechCharacters];
 pub const ROLES: Roles = Roles::new(
     "SpeechEncoder",
     &[
-        ("features", Declares::Stands(Place::Input)),
-        ("projection_norm", Declares::Stands(Place::Input)),
-        ("projection", Declares::Stands(Place::Input)),
+        ("features", Declaration::Place(Place::Input)),
+        ("projection_norm", Declaration::Place(Place::Input)),
+        ("projection", Declaration::Place(Place::Input)),
         ("mask_vector", TABLE),
-        ("mask_vector", Declares::Stands(Place::Input)),
-        ("convolutional_positions", Declares::Stands(Place::Position)),
-        ("head", Declares::Stands(Place::TokenHead)),
+        ("mask_vector", Declaration::Place(Place::Input)),
+        (
+            "convolutional_positions",
+            Declaration::Place(Place::Position),
+        ),
+        ("head", Declaration::Place(Place::TokenHead)),
     ],
 );
 
@@ -94,7 +97,7 @@ pub struct Frames {
 
 impl SpeechEncoder {
     /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no audio.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::SpeechEncoder(c) => c.init(inputs),
             _ => None,
@@ -113,13 +116,13 @@ impl SpeechEncoder {
         let x = pass.dropout(x, "projection", self.dropout_projection);
         let vector = self.mask_vector.as_ref().map(Param::val);
         let x = self.masks.apply(x, &lengths, vector, pass);
-        let (x, filled) = without_filling(x, &lengths);
+        let (x, filled) = zero_padding(x, &lengths);
         let x = match &self.convolutional_positions {
             Some(positions) => x.clone() + positions.forward(x),
             None => x,
         };
         let visible = match filled {
-            true => Visibility::of_lengths(&lengths),
+            true => Visibility::from_lengths(&lengths),
             false => Visibility::default(),
         };
         let states = self
@@ -135,7 +138,7 @@ impl SpeechEncoder {
 }
 
 /// Sets padded frames to zero; also returns whether there are any.
-fn without_filling(x: Tensor<3>, lengths: &[usize]) -> (Tensor<3>, bool) {
+fn zero_padding(x: Tensor<3>, lengths: &[usize]) -> (Tensor<3>, bool) {
     let [batch, longest, _] = x.dims();
     if lengths.iter().all(|length| *length >= longest) {
         return (x, false);

@@ -8,7 +8,7 @@
 //! Channels are divided into groups that do not see each other. A window of an even number of frames reaches one frame farther
 //! back than ahead.
 
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel;
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::Init;
@@ -21,17 +21,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum window size in frames.
-const WIDEST_WINDOW: usize = 1024;
+const MAX_WINDOW: usize = 1024;
 
 /// The settings of the convolution.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ConvolutionalPositionsConfig {
     /// Window size in frames. Source: Baevski et al. 2020, section 4.2.
-    #[schemars(range(min = 1, max = WIDEST_WINDOW))]
+    #[schemars(range(min = 1, max = MAX_WINDOW))]
     pub size: usize,
     /// Number of channel groups; a divisor of `d_model`. Source: Baevski et al. 2020, section 4.2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub groups: usize,
     /// Activation after the convolution.
     pub activation: Activation,
@@ -50,8 +50,8 @@ impl Default for ConvolutionalPositionsConfig {
 impl ConvolutionalPositionsConfig {
     /// Checks its keys, in a network of this width.
     pub(super) fn faults(&self, d_model: usize, at: &mut TableFaults) {
-        at.count("size", self.size, WIDEST_WINDOW);
-        let groups = at.count("groups", self.groups, WIDEST);
+        at.count("size", self.size, MAX_WINDOW);
+        let groups = at.count("groups", self.groups, MAX_WIDTH);
         if groups && !d_model.is_multiple_of(self.groups) {
             let rule = format!(
                 "groups = {} does not divide d_model = {d_model}, whose channels it cuts",

@@ -12,7 +12,7 @@ use super::config::StageShape;
 use crate::kernel::replay;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
-use crate::nn::position::relative_bias_2d::{RelativeBias2d, spread};
+use crate::nn::position::relative_bias_2d::{RelativeBias2d, lookup_biases};
 use crate::nn::position::{Grid, PositionScheme, PositionShape, Prepared, Span};
 use burn::module::Module;
 use burn::tensor::activation::{relu, sigmoid};
@@ -32,11 +32,11 @@ pub enum PositionBias {
 }
 
 /// Hidden width of the network of distances. Source: Liu et al. 2022, released code.
-const INNER: usize = 512;
+const HIDDEN_WIDTH: usize = 512;
 /// Maximum bias of the network. Source: Liu et al. 2022, released code.
-const MOST: f64 = 16.0;
+const MAX_BIAS: f64 = 16.0;
 /// Factor on distances before the logarithm. Source: Liu et al. 2022, released code.
-const SCALE: f64 = 8.0;
+const DISTANCE_SCALE: f64 = 8.0;
 
 /// The position bias of a block's windows.
 #[derive(Module, Debug)]
@@ -88,8 +88,8 @@ fn shape(stage: &StageShape) -> PositionShape {
         context: stage.window * stage.window,
         causal: false,
         grid: Some(grid(stage)),
-        without_attention: Vec::new(),
-        shared: Vec::new(),
+        layers_without_attention: Vec::new(),
+        layers_sharing_parameters: Vec::new(),
         dropout: 0.0,
     }
 }
@@ -108,8 +108,8 @@ pub struct ContinuousBias {
 impl ContinuousBias {
     fn new(trained: usize, stage: &StageShape, init: &Init) -> Self {
         Self {
-            up: Linear::new(2, INNER, true, MatrixRole::Input, init),
-            down: Linear::new(INNER, stage.heads, false, MatrixRole::Inner, init),
+            up: Linear::new(2, HIDDEN_WIDTH, true, MatrixRole::Input, init),
+            down: Linear::new(HIDDEN_WIDTH, stage.heads, false, MatrixRole::Inner, init),
             side: stage.window,
             trained: match trained {
                 0 => stage.window,
@@ -123,8 +123,8 @@ impl ContinuousBias {
         let most = self.side as i64 - 1;
         let whole = (self.trained as f64 - 1.0).max(1.0);
         let scaled = |distance: i64| {
-            let share = SCALE * distance as f64 / whole;
-            (share.signum() * (share.abs() + 1.0).log2() / SCALE.log2()) as f32
+            let share = DISTANCE_SCALE * distance as f64 / whole;
+            (share.signum() * (share.abs() + 1.0).log2() / DISTANCE_SCALE.log2()) as f32
         };
         let along = || -most..=most;
         let pairs = along().flat_map(|row| along().map(move |column| [row, column]));
@@ -137,7 +137,7 @@ impl ContinuousBias {
         let distances = replay::floats::<2>(TensorData::new(distances, [rows, 2]), device);
         let inner = relu(self.up.forward(distances.unsqueeze_dim::<3>(0)));
         let table = self.down.forward(inner).cast(FloatDType::F32);
-        let table = sigmoid(table) * MOST;
+        let table = sigmoid(table) * MAX_BIAS;
         let heads = table.dims()[2];
         let grid = Grid {
             rows: self.side,
@@ -145,7 +145,7 @@ impl ContinuousBias {
             class_token: false,
         };
         Prepared {
-            score_bias: spread(table.reshape([rows, heads]), grid, span, device),
+            score_bias: lookup_biases(table.reshape([rows, heads]), grid, span, device),
             ..Prepared::default()
         }
     }
@@ -156,15 +156,19 @@ pub(super) fn products(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {
         PositionBias::Table => 0,
-        PositionBias::Continuous => along * along * INNER as u128 * (2 + stage.heads as u128),
+        PositionBias::Continuous => {
+            along * along * HIDDEN_WIDTH as u128 * (2 + stage.heads as u128)
+        }
     }
 }
 
 /// Elements kept by a block's network of distances for the backward pass, once per pass.
-pub(super) fn kept(kind: PositionBias, stage: &StageShape) -> u128 {
+pub(super) fn activations(kind: PositionBias, stage: &StageShape) -> u128 {
     let along = (2 * stage.window).saturating_sub(1) as u128;
     match kind {
         PositionBias::Table => 0,
-        PositionBias::Continuous => along * along * (INNER as u128 + 2 * stage.heads as u128),
+        PositionBias::Continuous => {
+            along * along * (HIDDEN_WIDTH as u128 + 2 * stage.heads as u128)
+        }
     }
 }

@@ -17,30 +17,30 @@ use serde::{Deserialize, Serialize};
 pub(in crate::model) const USES: &[Use] = &[Use::ImageClasses];
 
 /// Maximum number of stages.
-pub(super) const MOST_STAGES: usize = 8;
+pub(super) const MAX_STAGES: usize = 8;
 /// Maximum number of blocks in all stages.
-pub(super) const MOST_BLOCKS: usize = 1024;
+pub(super) const MAX_BLOCKS: usize = 1024;
 /// Maximum width of the last stage.
-pub(super) const MOST_WIDTH: usize = 1 << 20;
+pub(super) const MAX_FEATURES: usize = 1 << 20;
 /// Maximum side of a window in patches.
-pub(super) const MOST_WINDOW: usize = 256;
+pub(super) const MAX_WINDOW: usize = 256;
 
 /// The settings of a Swin Transformer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SwinConfig {
     /// Side of a patch in pixels, a divisor of the image's height and width. Source: Liu et al. 2021, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub patch_size: usize,
     /// Side of a window in patches. In a stage whose map has a side of this or less, the window's side is the map's shorter side,
     /// and no block shifts it. Source: Liu et al. 2021, section 3.2.
-    #[schemars(range(min = 1, max = MOST_WINDOW))]
+    #[schemars(range(min = 1, max = MAX_WINDOW))]
     pub window: usize,
     /// Number of blocks in each stage; every second one shifts its windows. Each stage except the first has half the rows and
     /// columns of the one before it, and twice its width. Source: Liu et al. 2021, section 3.3.
     pub stages: Vec<usize>,
     /// Width of the first stage. Source: Liu et al. 2021, section 3.3.
-    #[schemars(range(min = 1, max = MOST_WIDTH))]
+    #[schemars(range(min = 1, max = MAX_FEATURES))]
     pub d_model: usize,
     /// Number of heads of each stage, a divisor of its width. Source: Liu et al. 2021, section 3.3.
     pub n_heads: Vec<usize>,
@@ -116,7 +116,7 @@ pub struct StageShape {
     /// Number of its blocks.
     pub blocks: usize,
     /// Number of blocks in the stages before it.
-    pub before: usize,
+    pub blocks_before: usize,
     /// Width of its vectors.
     pub width: usize,
     /// Number of attention heads.
@@ -126,33 +126,33 @@ pub struct StageShape {
     /// Side of its windows in positions of the map.
     pub window: usize,
     /// Whether no window is shifted: one side of the map is no longer than a window.
-    pub whole: bool,
+    pub unshifted: bool,
     /// Whether its positions are merged, four to one, for a following stage.
     pub merges: bool,
 }
 
 impl StageShape {
     /// Rows and columns of the map, padded to whole windows.
-    pub fn filled(&self) -> [usize; 2] {
+    pub fn padded_map(&self) -> [usize; 2] {
         self.map.map(|side| side.next_multiple_of(self.window))
     }
 
     /// Number of windows of the map.
     pub fn windows(&self) -> usize {
-        let [rows, cols] = self.filled();
+        let [rows, cols] = self.padded_map();
         (rows / self.window) * (cols / self.window)
     }
 
     /// Shift of the windows of a block, by the block's number in the stage.
     pub fn shift(&self, block: usize) -> usize {
-        match self.whole || block.is_multiple_of(2) {
+        match self.unshifted || block.is_multiple_of(2) {
             true => 0,
             false => self.window / 2,
         }
     }
 
     /// Rows and columns of the following stage's map.
-    pub fn merged(&self) -> [usize; 2] {
+    pub fn merged_map(&self) -> [usize; 2] {
         self.map.map(|side| side.div_ceil(2))
     }
 }
@@ -194,15 +194,15 @@ impl SwinConfig {
             let side = rows.min(cols).max(1);
             let shape = StageShape {
                 blocks: *blocks,
-                before,
+                blocks_before: before,
                 width: self.width(stage),
                 heads: self.n_heads.get(stage).copied().unwrap_or(1),
                 map,
                 window: self.window.clamp(1, side),
-                whole: side <= self.window,
+                unshifted: side <= self.window,
                 merges: stage + 1 < self.stages.len(),
             };
-            (map, before) = (shape.merged(), before.saturating_add(*blocks));
+            (map, before) = (shape.merged_map(), before.saturating_add(*blocks));
             shape
         };
         self.stages.iter().enumerate().map(shape).collect()
@@ -219,7 +219,7 @@ impl SwinConfig {
     }
 
     /// Window side that a stage's network of distances was trained with; 0 for its own.
-    pub(super) fn trained_window(&self, stage: usize) -> usize {
+    pub(super) fn pretrained_window(&self, stage: usize) -> usize {
         self.trained_windows.get(stage).copied().unwrap_or(0)
     }
 
@@ -248,7 +248,7 @@ impl SwinConfig {
         let [rows, cols] = self.first_map(height, width);
         let of_patch = channels * self.patch_size * self.patch_size * self.d_model;
         let stages = self.shapes(height, width).into_iter().map(|stage| {
-            let [below, beside] = stage.merged();
+            let [below, beside] = stage.merged_map();
             let merging = match stage.merges {
                 true => (below * beside) as u128 * 8 * (stage.width as u128).pow(2),
                 false => 0,
@@ -278,11 +278,11 @@ impl SwinConfig {
 
     /// Elements kept for the backward pass for an image of this height and width: all of each block; with `recompute`, only each
     /// block's input, plus all of the largest block.
-    pub(super) fn image_kept(&self, height: usize, width: usize, recompute: bool) -> u128 {
+    pub(super) fn image_activations(&self, height: usize, width: usize, recompute: bool) -> u128 {
         let stages = self.shapes(height, width).into_iter().map(|stage| {
             let d = stage.width;
             let places = |[rows, cols]: [usize; 2]| (rows * cols) as u128;
-            let filled = places(stage.filled());
+            let filled = places(stage.padded_map());
             let attention = AttentionConfig::from(self.heads(stage.heads)).kept(d);
             // The copies that cutting into windows and joining them make.
             let moved = 2 * d as u128;
@@ -291,7 +291,8 @@ impl SwinConfig {
                 Scores::Products => 0,
                 Scores::Cosines => 4 * d as u128,
             };
-            let block = 6 * d as u128 + moved + unit + attention + self.feed_forward(d).kept(d);
+            let block =
+                6 * d as u128 + moved + unit + attention + self.feed_forward(d).activations(d);
             let merging = match stage.merges {
                 true => 2 * d as u128,
                 false => 0,

@@ -6,7 +6,7 @@
 //!
 //! so that no score grows with the norm of its query or key.
 
-use crate::nn::attention::Attended;
+use crate::nn::attention::AttentionInputs;
 use crate::nn::init::Init;
 use crate::nn::role::{BIAS, Roles};
 use burn::module::{Module, Param};
@@ -26,11 +26,11 @@ pub enum Scores {
 }
 
 /// Initial τ. Source: Liu et al. 2022, released code.
-const FIRST: f64 = 10.0;
+const INITIAL_SCALE: f64 = 10.0;
 /// Maximum τ. Source: Liu et al. 2022, section 3.2 (τ above 0.01, by which cosines are divided there).
-const MOST: f64 = 100.0;
+const MAX_SCALE: f64 = 100.0;
 /// Minimum square of a length that vectors are divided by. Source: PyTorch's `normalize`, whose lengths are at least 1e-12.
-const LEAST_SQUARE: f64 = 1e-24;
+const MIN_SQUARED_LENGTH: f64 = 1e-24;
 
 /// Places of the parameters of [`Cosines`].
 pub const ROLES: Roles = Roles::new("Cosines", &[("logit_scale", BIAS)]);
@@ -46,20 +46,20 @@ impl Cosines {
     /// Builds the factors of this many heads.
     pub(super) fn new(heads: usize, init: &Init) -> Self {
         Self {
-            logit_scale: init.vector(heads, FIRST.ln() as f32),
+            logit_scale: init.vector(heads, INITIAL_SCALE.ln() as f32),
         }
     }
 
     /// Rescales queries and keys so that their products are τ times their cosines.
-    pub(super) fn of(&self, attended: Attended) -> Attended {
+    pub(super) fn rescale(&self, attended: AttentionInputs) -> AttentionInputs {
         let heads = attended.q.dims()[1];
-        let scale = self.logit_scale.val().clamp_max(MOST.ln()).exp();
+        let scale = self.logit_scale.val().clamp_max(MAX_SCALE.ln()).exp();
         let scale = scale.reshape([1, heads, 1, 1]);
         let mut options = attended.options;
         options.scale = 1.0;
         let dtype = attended.q.dtype();
-        let wide = |x: Tensor<4>| unit(x.cast(FloatDType::F32));
-        Attended {
+        let wide = |x: Tensor<4>| l2_normalise(x.cast(FloatDType::F32));
+        AttentionInputs {
             q: (wide(attended.q) * scale.cast(FloatDType::F32)).cast(dtype),
             k: wide(attended.k).cast(dtype),
             options,
@@ -69,9 +69,9 @@ impl Cosines {
 }
 
 /// Scales vectors to length 1, `[batch, heads, positions, d_head]`; zero vectors stay zero.
-fn unit(x: Tensor<4>) -> Tensor<4> {
+fn l2_normalise(x: Tensor<4>) -> Tensor<4> {
     let squares = x.clone().square().sum_dim(3);
-    x / squares.clamp_min(LEAST_SQUARE).sqrt()
+    x / squares.clamp_min(MIN_SQUARED_LENGTH).sqrt()
 }
 
 #[cfg(test)]
@@ -85,7 +85,7 @@ mod tests {
         let device = Device::flex().autodiff();
         let data = TensorData::new(vec![0.0f32, 0.0, 3.0, 4.0], [1, 1, 2, 2]);
         let x = Tensor::<4>::from_data(data, &device).require_grad();
-        let y = unit(x.clone());
+        let y = l2_normalise(x.clone());
         let values: Vec<f32> = y.clone().into_data().iter().collect();
         assert_eq!(values, [0.0, 0.0, 0.6, 0.8]);
         let gradients = y.sum().backward();

@@ -1,19 +1,19 @@
 //! The network facts of a Swin Transformer.
 
 use super::bias::{self, PositionBias};
-use super::config::{MOST_BLOCKS, MOST_STAGES, MOST_WIDTH, MOST_WINDOW};
+use super::config::{MAX_BLOCKS, MAX_FEATURES, MAX_STAGES, MAX_WINDOW};
 use super::{KIND, SwinConfig};
 use crate::data::Shape;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::facts::{ImageFacts, NetworkFacts};
-use crate::model::vision::patch_misfit;
-use crate::model::{Demand, ItemOf, ResnetConfig};
+use crate::model::vision::patch_size_fault;
+use crate::model::{Demand, ResnetConfig, ThroughputUnit};
 use crate::nn::Kind;
-use crate::nn::init::Initial;
+use crate::nn::init::InitSettings;
 use crate::nn::position::Grid;
 
 /// Maximum number of heads of a stage.
-const MOST_HEADS: usize = 4096;
+const MAX_HEADS: usize = 4096;
 
 impl NetworkFacts for SwinConfig {
     fn kind(&self) -> Kind {
@@ -26,14 +26,14 @@ impl NetworkFacts for SwinConfig {
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         let stages = self.stage_faults(at);
-        let width = at.count("d_model", self.d_model, MOST_WIDTH);
+        let width = at.count("d_model", self.d_model, MAX_FEATURES);
         if stages && width {
             self.width_faults(at);
         }
-        at.count("window", self.window, MOST_WINDOW);
-        if at.count("patch_size", self.patch_size, WIDEST)
+        at.count("window", self.window, MAX_WINDOW);
+        if at.count("patch_size", self.patch_size, MAX_WIDTH)
             && let Some([_, height, width]) = demand.image
-            && let Some((_, misfit)) = ImageFacts::misfit(self, height, width)
+            && let Some((_, misfit)) = ImageFacts::image_size_fault(self, height, width)
         {
             at.fault(&["patch_size", "data.height", "data.width"], misfit);
         }
@@ -44,13 +44,13 @@ impl NetworkFacts for SwinConfig {
             at.probability("dropout_attention", dropout);
         }
         at.probability("drop_path", self.drop_path);
-        at.within("norm", |at| self.norm.faults(at));
-        at.within("init", |at| self.init.faults(at));
+        at.nested("norm", |at| self.norm.faults(at));
+        at.nested("init", |at| self.init.faults(at));
         demand.context
     }
 
-    fn initial(&self) -> Initial {
-        Initial::from(&self.init)
+    fn init_settings(&self) -> InitSettings {
+        InitSettings::from(&self.init)
     }
 
     fn products(&self, _: &Demand, shape: &Shape) -> f64 {
@@ -61,11 +61,11 @@ impl NetworkFacts for SwinConfig {
         1
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Image
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Image
     }
 
-    fn attends(&self) -> bool {
+    fn has_attention(&self) -> bool {
         true
     }
 
@@ -73,20 +73,20 @@ impl NetworkFacts for SwinConfig {
         Some(&self.stages)
     }
 
-    fn of_images(&self) -> Option<&dyn ImageFacts> {
+    fn image_facts(&self) -> Option<&dyn ImageFacts> {
         Some(self)
     }
 
     fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
-        self.image_kept(height, width, recompute)
+        self.image_activations(height, width, recompute)
     }
 
     fn activations_per_pass(&self, shape: &Shape, recompute: bool) -> u128 {
         let [_, height, width] = shape.image.unwrap_or_default();
         let stages = self.shapes(height, width).into_iter();
         let each = stages.map(|stage| {
-            let block = bias::kept(self.position_bias, &stage);
+            let block = bias::activations(self.position_bias, &stage);
             [block, stage.blocks as u128 * block]
         });
         let (most, sum) = each.fold((0, 0), |(most, sum), [block, all]| {
@@ -95,7 +95,7 @@ impl NetworkFacts for SwinConfig {
         if recompute { most } else { sum }
     }
 
-    fn products_once(&self, shape: &Shape) -> f64 {
+    fn products_per_pass(&self, shape: &Shape) -> f64 {
         let [_, height, width] = shape.image.unwrap_or_default();
         let stages = self.shapes(height, width).into_iter();
         let each =
@@ -122,7 +122,7 @@ impl ImageFacts for SwinConfig {
     }
 
     /// A map smaller than the window reduces the window, and so the table.
-    fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
+    fn resizes_positions(&self, one: [usize; 2], other: [usize; 2]) -> bool {
         let windows = |[height, width]: [usize; 2]| {
             let shapes = self.shapes(height, width).into_iter();
             shapes.map(|stage| stage.window).collect::<Vec<_>>()
@@ -130,8 +130,8 @@ impl ImageFacts for SwinConfig {
         self.position_bias == PositionBias::Table && windows(one) != windows(other)
     }
 
-    fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
-        let rule = patch_misfit("patch_size", self.patch_size, [height, width])?;
+    fn image_size_fault(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+        let rule = patch_size_fault("patch_size", self.patch_size, [height, width])?;
         Some(("", rule))
     }
 
@@ -147,10 +147,10 @@ impl ImageFacts for SwinConfig {
 impl SwinConfig {
     /// Checks the lists of stages. Returns whether each stage has its blocks and its heads.
     fn stage_faults(&self, at: &mut TableFaults) -> bool {
-        let counted = (1..=MOST_STAGES).contains(&self.stages.len());
+        let counted = (1..=MAX_STAGES).contains(&self.stages.len());
         if !counted {
             let rule = format!(
-                "stages = {:?} must have 1 to {MOST_STAGES} stages",
+                "stages = {:?} must have 1 to {MAX_STAGES} stages",
                 self.stages
             );
             at.fault(&["stages"], rule);
@@ -159,9 +159,9 @@ impl SwinConfig {
         if self.stages.contains(&0) {
             at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
         }
-        if self.blocks() > MOST_BLOCKS {
+        if self.blocks() > MAX_BLOCKS {
             let rule = format!(
-                "stages has {} blocks, more than {MOST_BLOCKS}",
+                "stages has {} blocks, more than {MAX_BLOCKS}",
                 self.blocks()
             );
             at.fault(&["stages"], rule);
@@ -201,10 +201,10 @@ impl SwinConfig {
             let rule = "trained_windows has no effect: it is about the network of position_bias = \"continuous\"; leave it out";
             at.fault(&["trained_windows", "position_bias"], rule);
         }
-        let sound = |side: &usize| *side != 1 && *side <= MOST_WINDOW;
+        let sound = |side: &usize| *side != 1 && *side <= MAX_WINDOW;
         if trained.len() != self.stages.len() || !trained.iter().all(sound) {
             let rule = format!(
-                "trained_windows = {trained:?} must be {} numbers, one for each of stages = {:?}: sides from 2 to {MOST_WINDOW}, or 0 for \
+                "trained_windows = {trained:?} must be {} numbers, one for each of stages = {:?}: sides from 2 to {MAX_WINDOW}, or 0 for \
                  the stage's own windows",
                 self.stages.len(),
                 self.stages
@@ -223,10 +223,10 @@ impl SwinConfig {
 
     /// Checks the widths and the heads that divide them.
     fn width_faults(&self, at: &mut TableFaults) {
-        if self.features() > MOST_WIDTH {
-            let most = MOST_WIDTH >> self.stages.len().saturating_sub(1);
+        if self.features() > MAX_FEATURES {
+            let most = MAX_FEATURES >> self.stages.len().saturating_sub(1);
             let rule = format!(
-                "d_model = {} doubles with each of {} stages to more than {MOST_WIDTH}; {most} is the most",
+                "d_model = {} doubles with each of {} stages to more than {MAX_FEATURES}; {most} is the most",
                 self.d_model,
                 self.stages.len()
             );
@@ -236,10 +236,10 @@ impl SwinConfig {
         for (stage, heads) in self.n_heads.iter().copied().enumerate() {
             let width = self.width(stage);
             let divides = |heads: &usize| *heads > 0 && width.is_multiple_of(*heads);
-            if heads <= MOST_HEADS && divides(&heads) {
+            if heads <= MAX_HEADS && divides(&heads) {
                 continue;
             }
-            let most = width.min(MOST_HEADS);
+            let most = width.min(MAX_HEADS);
             let below = (1..=heads.min(most)).rev().find(divides);
             let above = (heads + 1..=most).find(divides);
             let fitting = [below, above].into_iter().flatten();
@@ -252,10 +252,10 @@ impl SwinConfig {
             at.fault(&["n_heads", "d_model"], rule);
         }
         let [first, last] = [self.d_model, self.features()].map(|d| self.ff_ratio * d as f64);
-        if self.ff_ratio > 0.0 && (first < 1.0 || last > WIDEST as f64) {
+        if self.ff_ratio > 0.0 && (first < 1.0 || last > MAX_WIDTH as f64) {
             let rule = format!(
                 "ff_ratio = {:?} makes feed-forward layers {first:?} wide in the first stage and {last:?} in the last, which must \
-                 be between 1 and {WIDEST}",
+                 be between 1 and {MAX_WIDTH}",
                 self.ff_ratio
             );
             at.fault(&["ff_ratio", "d_model"], rule);

@@ -7,11 +7,11 @@
 //! x_rc is the position in row r and column c of a two-by-two square. A map with odd sides is padded with zeros below and to the
 //! right. If norms follow layers, y = norm(W·[x₀₀; x₁₀; x₀₁; x₁₁]) (Liu et al. 2022, Swin V2).
 
-use super::window::grown;
+use super::window::pad_map;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::NormPlacement;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -20,8 +20,8 @@ use burn::tensor::Tensor;
 pub const ROLES: Roles = Roles::new(
     "PatchMerging",
     &[
-        ("norm", Declares::Stands(Place::FeedForward)),
-        ("reduction", Declares::Stands(Place::FeedForward)),
+        ("norm", Declaration::Place(Place::FeedForward)),
+        ("reduction", Declaration::Place(Place::FeedForward)),
     ],
 );
 
@@ -54,7 +54,7 @@ impl PatchMerging {
     pub fn forward(&self, x: Tensor<3>, [rows, cols]: [usize; 2]) -> Tensor<3> {
         let [batch, _, d] = x.dims();
         let [below, beside] = [rows, cols].map(|side| side.div_ceil(2));
-        let map = grown(x.reshape([batch, rows, cols, d]), [2 * below, 2 * beside]);
+        let map = pad_map(x.reshape([batch, rows, cols, d]), [2 * below, 2 * beside]);
         let squares = map
             .reshape([batch, below, 2, beside, 2, d])
             .permute([0, 1, 3, 4, 2, 5])

@@ -21,19 +21,19 @@ mod facts;
 pub mod merging;
 pub mod window;
 
-use super::ModelInputs;
+use super::BuildContext;
 use super::vision::{Patches, PatchesConfig};
 use crate::nn::Kind;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub(super) use config::USES;
 pub use config::{StageShape, SwinConfig};
 use merging::PatchMerging;
-use window::{SwinBlock, Turn};
+use window::{SwinBlock, WindowPass};
 
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
@@ -47,10 +47,10 @@ pub const KIND: Kind = Kind {
 pub const ROLES: Roles = Roles::new(
     "Swin",
     &[
-        ("stem", Declares::Stands(Place::Input)),
-        ("stem_norm", Declares::Stands(Place::Input)),
-        ("stages", Declares::Stages),
-        ("norm", Declares::Stands(Place::Head)),
+        ("stem", Declaration::Place(Place::Input)),
+        ("stem_norm", Declaration::Place(Place::Input)),
+        ("stages", Declaration::Stages),
+        ("norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -71,8 +71,10 @@ pub struct Swin {
 }
 
 /// Places of the parameters of a [`SwinStage`].
-pub const STAGE_ROLES: Roles =
-    Roles::new("SwinStage", &[("blocks", Declares::Stands(Place::Blocks))]);
+pub const STAGE_ROLES: Roles = Roles::new(
+    "SwinStage",
+    &[("blocks", Declaration::Place(Place::Blocks))],
+);
 
 /// A stage: blocks of one width.
 #[derive(Module, Debug)]
@@ -86,25 +88,28 @@ pub struct SwinStage {
 impl SwinConfig {
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
     /// use.
-    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Swin {
+    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &BuildContext) -> Swin {
         let residuals = 2 * self.blocks();
         let init = &Init::new(inputs.device, inputs.seed, &self.init, residuals, 1.0);
         let shapes = self.shapes(height, width);
         let stage = |(number, shape): (usize, &StageShape)| {
-            let init = init.of(&format!("stage {number}"));
+            let init = init.part(&format!("stage {number}"));
             let block = |block: usize| {
-                let (trained, init) = (self.trained_window(number), init.of(&block.to_string()));
+                let (trained, init) = (
+                    self.pretrained_window(number),
+                    init.part(&block.to_string()),
+                );
                 SwinBlock::new(self, (shape, trained), block, &init)
             };
             SwinStage {
                 blocks: (0..shape.blocks).map(block).collect(),
                 merging: shape.merges.then(|| {
-                    let init = init.of("merging");
+                    let init = init.part("merging");
                     PatchMerging::new(shape.width, self.norm_placement, &self.norm, &init)
                 }),
             }
         };
-        let stem = init.of("stem");
+        let stem = init.part("stem");
         let patches = PatchesConfig {
             size: self.patch_size,
             bias: true,
@@ -149,11 +154,11 @@ impl SwinStage {
     fn forward(&self, x: Tensor<3>, number: usize, shape: &StageShape, pass: &Pass) -> Tensor<3> {
         let batch = x.dims()[0];
         // Plain and shifted windows alternate.
-        let turns = [0, 1].map(|block| Turn::of(shape, block, batch));
+        let turns = [0, 1].map(|block| WindowPass::of(shape, block, batch));
         let mut x = x;
         for (place, block) in self.blocks.iter().enumerate() {
             let name = format_args!("stages.{number}.blocks.{place}");
-            x = pass.block(name, || block.forward(x, &turns[place % 2], pass));
+            x = pass.in_block(name, || block.forward(x, &turns[place % 2], pass));
         }
         match &self.merging {
             Some(merging) => merging.forward(x, shape.map),

@@ -19,7 +19,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::pass::Pass;
 use crate::nn::position::Span;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::stack::recompute_block;
 use crate::stack::residual::{Residual, ResidualConfig};
 use burn::module::Module;
@@ -27,12 +27,12 @@ use burn::tensor::Tensor;
 
 /// The plain or the shifted windows of a stage, with their mask, for a batch of maps.
 #[derive(Clone, Debug)]
-pub(super) struct Turn {
+pub(super) struct WindowPass {
     windows: Windows,
     visible: Visibility,
 }
 
-impl Turn {
+impl WindowPass {
     /// Returns the windows of block number `block` of a stage.
     pub(super) fn of(stage: &StageShape, block: usize, batch: usize) -> Self {
         let windows = Windows::of(stage, block);
@@ -59,38 +59,38 @@ impl Windows {
     fn of(stage: &StageShape, block: usize) -> Self {
         Self {
             map: stage.map,
-            filled: stage.filled(),
+            filled: stage.padded_map(),
             side: stage.window,
             shift: stage.shift(block),
         }
     }
 
     /// Number of windows along rows and columns.
-    fn along(&self) -> [usize; 2] {
+    fn counts(&self) -> [usize; 2] {
         self.filled.map(|side| side / self.side)
     }
 
     /// Number of windows of a map.
     fn count(&self) -> usize {
-        let [below, beside] = self.along();
+        let [below, beside] = self.counts();
         below * beside
     }
 
     /// Cuts the positions of a map, row by row, into windows: `[batch, rows·cols, d]` → `[batch·windows, side·side, d]`.
-    fn cut(&self, x: Tensor<3>) -> Tensor<3> {
+    fn partition(&self, x: Tensor<3>) -> Tensor<3> {
         let ([batch, _, d], [rows, cols]) = (x.dims(), self.map);
-        let ([below, beside], side) = (self.along(), self.side);
-        let map = grown(x.reshape([batch, rows, cols, d]), self.filled);
-        let map = turned(turned(map, 1, self.shift), 2, self.shift);
+        let ([below, beside], side) = (self.counts(), self.side);
+        let map = pad_map(x.reshape([batch, rows, cols, d]), self.filled);
+        let map = roll(roll(map, 1, self.shift), 2, self.shift);
         map.reshape([batch, below, side, beside, side, d])
             .permute([0, 1, 3, 2, 4, 5])
             .reshape([batch * below * beside, side * side, d])
     }
 
     /// Undoes [`Self::cut`] and drops padding: `[batch·windows, side·side, d]` → `[batch, rows·cols, d]`.
-    fn joined(&self, x: Tensor<3>) -> Tensor<3> {
+    fn reverse(&self, x: Tensor<3>) -> Tensor<3> {
         let ([all, _, d], [rows, cols]) = (x.dims(), self.map);
-        let ([below, beside], side) = (self.along(), self.side);
+        let ([below, beside], side) = (self.counts(), self.side);
         let (batch, [high, wide]) = (all / self.count(), self.filled);
         let map = x
             .reshape([batch, below, beside, side, side, d])
@@ -98,7 +98,7 @@ impl Windows {
             .reshape([batch, high, wide, d]);
         let map = match self.shift {
             0 => map,
-            shift => turned(turned(map, 1, high - shift), 2, wide - shift),
+            shift => roll(roll(map, 1, high - shift), 2, wide - shift),
         };
         let map = match self.filled == self.map {
             true => map,
@@ -123,7 +123,7 @@ impl Windows {
     /// Returns the regions of a shifted map's positions, window by window; positions of a window see each other if their regions
     /// agree.
     fn regions(&self) -> Vec<i32> {
-        let ([below, beside], side) = (self.along(), self.side);
+        let ([below, beside], side) = (self.counts(), self.side);
         let region = |place: usize, all: usize| {
             i32::from(place + side >= all) + i32::from(place + self.shift >= all)
         };
@@ -141,7 +141,7 @@ impl Windows {
 }
 
 /// Pads a map `[batch, rows, cols, d]` with zeros below and to the right, to these rows and columns.
-pub(super) fn grown(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
+pub(super) fn pad_map(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
     let filled = |x: Tensor<4>, dim: usize, to: usize| {
         let mut dims = x.dims();
         if dims[dim] == to {
@@ -155,7 +155,7 @@ pub(super) fn grown(x: Tensor<4>, [high, wide]: [usize; 2]) -> Tensor<4> {
 }
 
 /// Moves the first `by` positions of a dimension to its end.
-fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
+fn roll(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
     if by == 0 {
         return x;
     }
@@ -168,14 +168,14 @@ fn turned(x: Tensor<4>, dim: usize, by: usize) -> Tensor<4> {
 pub const ROLES: Roles = Roles::new(
     "SwinBlock",
     &[
-        ("attention", Declares::Stands(Place::Mixer)),
-        ("position", Declares::Stands(Place::Mixer)),
-        ("cosines", Declares::Stands(Place::Mixer)),
-        ("attention_residual", Declares::Stands(Place::Mixer)),
-        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        ("attention", Declaration::Place(Place::Mixer)),
+        ("position", Declaration::Place(Place::Mixer)),
+        ("cosines", Declaration::Place(Place::Mixer)),
+        ("attention_residual", Declaration::Place(Place::Mixer)),
+        ("feed_forward", Declaration::Place(Place::FeedForward)),
         (
             "feed_forward_residual",
-            Declares::Stands(Place::FeedForward),
+            Declaration::Place(Place::FeedForward),
         ),
     ],
 );
@@ -211,60 +211,62 @@ impl SwinBlock {
         let heads = config.heads(stage.heads);
         let shape = AttentionShape {
             dropout: config.attention_dropout(),
-            ..AttentionShape::alone(d, side * side)
+            ..AttentionShape::standalone(d, side * side)
         };
         let joined = ResidualConfig::plain(config.dropout);
         let residual =
             |init: &Init| Residual::new(config.norm_placement, &config.norm, d, joined, init);
         let feed_forward = config.feed_forward(d);
         Self {
-            attention: MultiHead::new(&heads, &shape, &init.of("attention")),
-            position: WindowBias::new(config.position_bias, trained, stage, &init.of("position")),
+            attention: MultiHead::new(&heads, &shape, &init.part("attention")),
+            position: WindowBias::new(config.position_bias, trained, stage, &init.part("position")),
             cosines: match config.scores {
                 Scores::Products => None,
-                Scores::Cosines => Some(Cosines::new(stage.heads, &init.of("cosines"))),
+                Scores::Cosines => Some(Cosines::new(stage.heads, &init.part("cosines"))),
             },
             attention_residual: residual(init),
-            feed_forward: Dense::new(&feed_forward, d, 0.0, &init.of("feed_forward")),
+            feed_forward: Dense::new(&feed_forward, d, 0.0, &init.part("feed_forward")),
             feed_forward_residual: residual(init),
-            drop_path: config.path_at(stage.before + block),
+            drop_path: config.path_at(stage.blocks_before + block),
         }
     }
 
     /// Runs the block over the positions of a map, row by row: `[batch, rows·cols, d]` → the same shape. It is recomputed in the
     /// backward pass if the pass says so.
-    pub(super) fn forward(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
-        recompute_block(self, x, turn, pass, Self::computed)
+    pub(super) fn forward(&self, x: Tensor<3>, turn: &WindowPass, pass: &Pass) -> Tensor<3> {
+        recompute_block(self, x, turn, pass, Self::run)
     }
 
-    fn computed(&self, x: Tensor<3>, turn: &Turn, pass: &Pass) -> Tensor<3> {
-        let Turn { windows, visible } = turn;
+    fn run(&self, x: Tensor<3>, turn: &WindowPass, pass: &Pass) -> Tensor<3> {
+        let WindowPass { windows, visible } = turn;
         let (attended, fed) = (&self.attention_residual, &self.feed_forward_residual);
-        let x = attended.around(x, "attention", self.drop_path, pass, |x| {
-            let x = windows.cut(x);
-            let x = pass.with_derived_rows(windows.count(), || self.within(x, visible, pass));
-            windows.joined(x)
+        let x = attended.apply(x, "attention", self.drop_path, pass, |x| {
+            let x = windows.partition(x);
+            let x = pass.with_derived_rows(windows.count(), || {
+                self.attend_within_windows(x, visible, pass)
+            });
+            windows.reverse(x)
         });
         let places = x.dims()[1];
-        fed.around(x, "feed_forward", self.drop_path, pass, |x| {
-            let mut cx = LayerContext::alone(places, pass);
+        fed.apply(x, "feed_forward", self.drop_path, pass, |x| {
+            let mut cx = LayerContext::standalone(places, pass);
             self.feed_forward.forward(x, &mut cx)
         })
     }
 
     /// Attention between the positions of each window, `[windows, side·side, d]` → the same shape.
-    fn within(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
+    fn attend_within_windows(&self, x: Tensor<3>, visible: &Visibility, pass: &Pass) -> Tensor<3> {
         let places = x.dims()[1];
-        let prepared = self.position.prepared(Span::of(places), &x.device());
-        let mut cx = LayerContext::alone(places, pass);
+        let prepared = self.position.prepared(Span::full(places), &x.device());
+        let mut cx = LayerContext::standalone(places, pass);
         (cx.visible, cx.prepared) = (visible, &prepared);
         // A record's rows are examples, but these rows are windows, so attention weights are not recorded.
         self.attention.forward_with(x, &mut cx, |heads, _| {
             let heads = match &self.cosines {
-                Some(cosines) => cosines.of(heads),
+                Some(cosines) => cosines.rescale(heads),
                 None => heads,
             };
-            kernel::attention(heads.q, heads.k, heads.v, heads.relations, heads.options)
+            kernel::attention(heads.q, heads.k, heads.v, heads.positional, heads.options)
         })
     }
 }
@@ -296,9 +298,9 @@ mod tests {
             let values: Vec<f32> = (0..2 * map[0] * map[1] * 3).map(|x| x as f32).collect();
             let x = Tensor::<1>::from_data(&values[..], &device);
             let x = x.reshape([2, map[0] * map[1], 3]);
-            let cut = windows.cut(x.clone());
+            let cut = windows.partition(x.clone());
             assert_eq!(cut.dims(), [2 * windows.count(), side * side, 3]);
-            let back: Vec<f32> = windows.joined(cut).into_data().iter::<f32>().collect();
+            let back: Vec<f32> = windows.reverse(cut).into_data().iter::<f32>().collect();
             assert_eq!(back, values, "{map:?} {side} {shift}");
         }
     }

@@ -1,13 +1,13 @@
 //! The network facts of two towers.
 
-use super::{KIND, MOST_SCALE, TEXT, TwoTowersConfig, sigmoid};
+use super::{KIND, MAX_SCALE, TEXT, TwoTowersConfig, sigmoid};
 use crate::data::Shape;
-use crate::faults::{TableFaults, WIDEST};
-use crate::model::demand::serving;
+use crate::faults::{MAX_WIDTH, TableFaults};
+use crate::model::demand::kinds_serving;
 use crate::model::facts::{NetworkFacts, Parts};
-use crate::model::{DecoderConfig, Demand, EncoderConfig, ItemOf, ModelConfig, Use};
+use crate::model::{DecoderConfig, Demand, EncoderConfig, ModelConfig, ThroughputUnit, Use};
 use crate::nn::Kind;
-use crate::nn::init::Initial;
+use crate::nn::init::InitSettings;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for TwoTowersConfig {
@@ -24,16 +24,16 @@ impl NetworkFacts for TwoTowersConfig {
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        for ((key, tower), demand) in self.towers().into_iter().zip(Self::demands(demand)) {
+        for ((key, tower), demand) in self.towers().into_iter().zip(Self::split_demand(demand)) {
             if tower.uses().contains(&demand.used_for) {
                 continue;
             }
-            let serving = serving(demand.used_for);
+            let serving = kinds_serving(demand.used_for);
             let serving: Vec<String> = serving.iter().map(|kind| format!("\"{kind}\"")).collect();
             let rule = format!(
                 "kind = \"{}\" reads no {key}s; use {}",
                 tower.kind(),
-                listed(&serving)
+                join_with_or(&serving)
             );
             at.fault(&[&format!("model.{key}.kind"), key], rule);
         }
@@ -57,7 +57,7 @@ impl NetworkFacts for TwoTowersConfig {
                 at.fault(&[&format!("model.text.{key}")], rule);
             }
         }
-        at.count("d_joint", self.d_joint, WIDEST);
+        at.count("d_joint", self.d_joint, MAX_WIDTH);
         let width = self.image.d_pooled();
         if !self.image_projection && self.d_joint != width {
             let rule = format!(
@@ -67,30 +67,30 @@ impl NetworkFacts for TwoTowersConfig {
             );
             at.fault(&["d_joint", "image_projection"], rule);
         }
-        let least = 1.0 / f64::from(MOST_SCALE);
+        let least = 1.0 / f64::from(MAX_SCALE);
         let temperature = self.temperature;
         if !(least..=f64::MAX).contains(&temperature) {
             let rule = format!("temperature = {temperature:?} is not {least} or more");
             at.fault(&["temperature"], rule);
         }
-        sigmoid::faults(self.logit_bias, demand.biased_scores, at);
+        sigmoid::faults(self.logit_bias, demand.has_score_bias, at);
         demand.context
     }
 
-    fn initial(&self) -> Initial {
-        self.image.initial()
+    fn init_settings(&self) -> InitSettings {
+        self.image.init_settings()
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {
         self.text.facts().vocabulary()
     }
 
-    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
-        let [image, text] = Self::demands(demand);
+    fn restricted_to(&self, demand: &Demand) -> Option<ModelConfig> {
+        let [image, text] = Self::split_demand(demand);
         Some(ModelConfig::TwoTowers(Self {
-            image: Box::new(self.image.under(&image)),
-            text: Box::new(self.text.under(&text)),
-            logit_bias: sigmoid::bias(self.logit_bias, demand.biased_scores),
+            image: Box::new(self.image.restricted_to(&image)),
+            text: Box::new(self.text.restricted_to(&text)),
+            logit_bias: sigmoid::initial_bias(self.logit_bias, demand.has_score_bias),
             ..self.clone()
         }))
     }
@@ -112,8 +112,8 @@ impl NetworkFacts for TwoTowersConfig {
         towers.iter().sum::<f64>() + projected as f64
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Image
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Image
     }
 
     fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
@@ -123,7 +123,7 @@ impl NetworkFacts for TwoTowersConfig {
     fn parts(&self) -> Option<Parts<'_>> {
         Some(Parts {
             networks: self.towers(),
-            demands: Self::demands,
+            demands: Self::split_demand,
         })
     }
 }
@@ -135,12 +135,12 @@ impl TwoTowersConfig {
     }
 
     /// Splits a demand on the whole model into the demands on both towers.
-    pub fn demands(demand: &Demand) -> [Demand; 2] {
+    pub fn split_demand(demand: &Demand) -> [Demand; 2] {
         let of = |used_for| Demand {
-            whole_text: demand.whole_text,
+            pooled_text: demand.pooled_text,
             context: demand.context,
             image: demand.image,
-            ..Demand::of(used_for)
+            ..Demand::plain(used_for)
         };
         [of(Use::ImageClasses), of(Use::TextEmbeddings)]
     }
@@ -171,7 +171,7 @@ impl TwoTowersConfig {
 }
 
 /// Joins words as "a, b or c".
-fn listed(all: &[String]) -> String {
+fn join_with_or(all: &[String]) -> String {
     match all {
         [before @ .., second, last] => {
             let before: String = before.iter().map(|one| format!("{one}, ")).collect();

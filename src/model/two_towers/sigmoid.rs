@@ -13,7 +13,7 @@ use burn::tensor::Tensor;
 /// Initial bias if `logit_bias` is absent. Source: Zhai et al. 2023, section 3.2.
 const LOGIT_BIAS: f64 = -10.0;
 /// Maximum absolute bias: beyond it, cosines times the largest initial factor, 100, cannot change a decision.
-const MOST_BIAS: f64 = 100.0;
+const MAX_BIAS: f64 = 100.0;
 
 /// Places of the parameters of [`SigmoidScale`].
 pub const ROLES: Roles = Roles::new(
@@ -40,15 +40,15 @@ impl SigmoidScale {
 }
 
 /// Returns the initial bias for scores with a bias; `None` for others.
-pub(super) fn bias(given: Option<f64>, biased: bool) -> Option<f64> {
+pub(super) fn initial_bias(given: Option<f64>, biased: bool) -> Option<f64> {
     biased.then(|| given.unwrap_or(LOGIT_BIAS))
 }
 
 /// Checks `logit_bias`, for scores with or without a bias.
 pub(super) fn faults(given: Option<f64>, biased: bool, at: &mut TableFaults) {
     let Some(bias) = given else { return };
-    if !(-MOST_BIAS..=MOST_BIAS).contains(&bias) {
-        let rule = format!("logit_bias = {bias:?} is not between -{MOST_BIAS} and {MOST_BIAS}");
+    if !(-MAX_BIAS..=MAX_BIAS).contains(&bias) {
+        let rule = format!("logit_bias = {bias:?} is not between -{MAX_BIAS} and {MAX_BIAS}");
         at.fault(&["logit_bias"], rule);
     }
     if !biased {
@@ -66,8 +66,8 @@ mod tests {
 
     #[test]
     fn biases_begin_as_in_the_paper() {
-        assert_eq!(bias(None, true), Some(-10.0));
-        assert_eq!(bias(Some(0.0), true), Some(0.0));
-        assert_eq!(bias(Some(-3.0), false), None);
+        assert_eq!(initial_bias(None, true), Some(-10.0));
+        assert_eq!(initial_bias(Some(0.0), true), Some(0.0));
+        assert_eq!(initial_bias(Some(-3.0), false), None);
     }
 }

@@ -26,12 +26,12 @@ use burn::tensor::Tensor;
 pub(super) const PART: &str = "attention_pooling";
 
 /// The configs of the layers of attention pooling.
-struct Layers {
+struct PoolingLayers {
     attention: AttentionConfig,
     feed_forward: FeedForwardConfig,
 }
 
-impl Layers {
+impl PoolingLayers {
     /// Returns the layers for a network. If the first block has no feed-forward layer, or one that reads the position before,
     /// couples rows, or has experts that can be unused, the default feed-forward layer is used.
     fn of(config: &VisionConfig) -> Self {
@@ -47,7 +47,9 @@ impl Layers {
             ..MultiHeadConfig::default()
         };
         let serves = |layer: &&FeedForwardConfig| {
-            !layer.looks_back() && !layer.couples_rows() && layer.unused(stack.d_model) == 0
+            !layer.reads_earlier_positions()
+                && !layer.couples_micro_batches()
+                && layer.inactive_parameters(stack.d_model) == 0
         };
         let feed_forward = stack.block(&depth, 0).feed_forward.filter(serves);
         Self {
@@ -59,15 +61,15 @@ impl Layers {
 
 /// Multiplications of a forward pass over `positions` hidden states.
 pub(super) fn products(config: &VisionConfig, positions: usize) -> u128 {
-    let (layers, d) = (Layers::of(config), config.stack.d_output());
+    let (layers, d) = (PoolingLayers::of(config), config.stack.d_output());
     layers.attention.products_across(d, 1, positions) + layers.feed_forward.products(d)
 }
 
 /// Elements kept for the backward pass over `positions` hidden states.
-pub(super) fn kept(config: &VisionConfig, positions: usize) -> u128 {
-    let (layers, d) = (Layers::of(config), config.stack.d_output());
+pub(super) fn activations(config: &VisionConfig, positions: usize) -> u128 {
+    let (layers, d) = (PoolingLayers::of(config), config.stack.d_output());
     let attention = layers.attention.kept(d);
-    let of_probe = 4 * d as u128 + attention + layers.feed_forward.kept(d);
+    let of_probe = 4 * d as u128 + attention + layers.feed_forward.activations(d);
     positions as u128 * attention + of_probe
 }
 
@@ -90,17 +92,17 @@ pub struct AttentionPooling {
 impl AttentionPooling {
     /// Builds the pooling of a network.
     pub(super) fn new(config: &VisionConfig, init: &Init) -> Self {
-        let (layers, d) = (Layers::of(config), config.stack.d_output());
+        let (layers, d) = (PoolingLayers::of(config), config.stack.d_output());
         let block = BlockShape {
             d_model: d,
             layer: 0,
             blocks: 1,
             makes_first_values: false,
         };
-        let of = |part: &str| init.of(part).scaled(1, 1.0);
+        let of = |part: &str| init.part(part).with_residual_scaling(1, 1.0);
         let shape = AttentionShape {
             score_factor: config.stack.score_factor(Some(&layers.attention)),
-            ..AttentionShape::alone(d, 0)
+            ..AttentionShape::standalone(d, 0)
         };
         let joined = ResidualConfig::plain(0.0);
         Self {
@@ -120,16 +122,16 @@ impl AttentionPooling {
     /// Pools hidden states: `[batch, positions, d]` → `[batch, d]`.
     pub fn forward(&self, hidden: &Tensor<3>, pass: &Pass) -> Tensor<2> {
         let [batch, positions, d] = hidden.dims();
-        let pooled = pass.block(PART, || {
+        let pooled = pass.in_block(PART, || {
             let probe = self.probe.val().cast(hidden.dtype());
             let probe = probe.unsqueeze_dim::<3>(0).expand([batch, 1, d]);
-            let mut cx = LayerContext::alone(positions, pass);
+            let mut cx = LayerContext::standalone(positions, pass);
             cx.span.queries = 1;
             cx.memory = Some(hidden);
             let seen = self.attention.layer().forward(probe, &mut cx);
             self.feed_forward_residual
-                .around(seen, "feed_forward", 0.0, pass, |x| {
-                    let mut cx = LayerContext::alone(1, pass);
+                .apply(seen, "feed_forward", 0.0, pass, |x| {
+                    let mut cx = LayerContext::standalone(1, pass);
                     self.feed_forward.layer().forward(x, &mut cx)
                 })
         });

@@ -1,18 +1,18 @@
 //! The network facts of a vision transformer.
 
-use super::{KIND, MOST_REGISTERS, Pooling, VisionConfig, attention_pooling};
+use super::{KIND, MAX_REGISTERS, Pooling, VisionConfig, attention_pooling};
 use crate::data::Shape;
 use crate::faults::{Faults, TableFaults};
 use crate::model::facts::{ImageFacts, NetworkFacts};
-use crate::model::{Demand, ItemOf, ModelConfig, ResnetConfig, Transformer};
+use crate::model::{Demand, ModelConfig, ResnetConfig, ThroughputUnit, Transformer};
 use crate::nn::Kind;
 use crate::nn::position::{ActsOn, Grid, KnownSizes};
 
 /// The position schemes that are added before the blocks, and so allow tokens without a position.
-const BEFORE_THE_BLOCKS: &str =
+const EMBEDDED_SCHEMES: &str =
     "\"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \"none\"";
 /// The position schemes among these that have a position for a second token before the patches.
-const BESIDE_TWO_TOKENS: &str = "\"learned\", \"sinusoidal\", \"axial\" or \"none\"";
+const TWO_TOKEN_SCHEMES: &str = "\"learned\", \"sinusoidal\", \"axial\" or \"none\"";
 
 impl NetworkFacts for VisionConfig {
     fn kind(&self) -> Kind {
@@ -24,24 +24,24 @@ impl NetworkFacts for VisionConfig {
     }
 
     fn d_pooled(&self) -> usize {
-        self.pooling.vectors() * self.d_output()
+        self.pooling.width_factor() * self.d_output()
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         self.token_faults(at);
         self.register_faults(at);
-        if let Some(hidden) = demand.hidden_patches {
-            self.hidden_faults(hidden, demand.image, at);
+        if let Some(hidden) = demand.masked_patches {
+            self.masking_faults(hidden, demand.image, at);
         }
         if let Some(views) = demand.local_views {
             self.local_faults(views, demand.image, at);
         }
-        at.within("stem", |at| {
+        at.nested("stem", |at| {
             if !self.stem.faults(at) {
                 return None;
             }
             let [_, height, width] = demand.image?;
-            if let Some(misfit) = self.stem.misfit(height, width) {
+            if let Some(misfit) = self.stem.image_size_fault(height, width) {
                 at.fault(&["size", "data.height", "data.width"], misfit);
                 return None;
             }
@@ -50,7 +50,7 @@ impl NetworkFacts for VisionConfig {
     }
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
-        let of_image = |image| match (demand.hidden_patches, demand.local_views) {
+        let of_image = |image| match (demand.masked_patches, demand.local_views) {
             (Some(hidden), _) => self.visible_products(image, hidden),
             (None, Some(views)) => self.view_products(image, views),
             (None, None) => self.image_products(image),
@@ -63,12 +63,12 @@ impl NetworkFacts for VisionConfig {
         VisionConfig::positions(self, height, width)
     }
 
-    fn unplaced(&self) -> usize {
+    fn tokens_without_position(&self) -> usize {
         self.n_registers
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Image
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Image
     }
 
     fn transformer(&self) -> Option<Transformer<'_>> {
@@ -79,7 +79,7 @@ impl NetworkFacts for VisionConfig {
         })
     }
 
-    fn of_images(&self) -> Option<&dyn ImageFacts> {
+    fn image_facts(&self) -> Option<&dyn ImageFacts> {
         Some(self)
     }
 
@@ -88,7 +88,7 @@ impl NetworkFacts for VisionConfig {
             Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => 0,
             Pooling::Attention => {
                 let positions = NetworkFacts::positions(self, shape) - self.n_registers;
-                attention_pooling::kept(self, positions)
+                attention_pooling::activations(self, positions)
             }
         }
     }
@@ -101,7 +101,7 @@ impl ImageFacts for VisionConfig {
         (grid, positions - grid.rows * grid.cols)
     }
 
-    fn tokens_before(&self) -> Vec<String> {
+    fn prefix_token_names(&self) -> Vec<String> {
         let single = [
             (self.pooling.has_class_token(), "[class]"),
             (self.distillation_token, "[distillation]"),
@@ -118,7 +118,7 @@ impl ImageFacts for VisionConfig {
         Some(VisionConfig::grid(self, height, width))
     }
 
-    fn resizes(&self, one: [usize; 2], other: [usize; 2]) -> bool {
+    fn resizes_positions(&self, one: [usize; 2], other: [usize; 2]) -> bool {
         let position = self.stack.position.facts();
         let parameters = ["table", "tables", "rows", "columns"];
         let has_table = parameters
@@ -127,7 +127,7 @@ impl ImageFacts for VisionConfig {
         has_table && self.stem.grid(one[0], one[1]) != self.stem.grid(other[0], other[1])
     }
 
-    fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
+    fn image_size_fault(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
         VisionConfig::misfit(self, height, width)
     }
 
@@ -144,12 +144,12 @@ impl VisionConfig {
     /// Returns the reason why images of this height and width cannot be read, if there is one, with the config table at fault:
     /// patches do not divide the image (`stem`), or a table of positions has too few rows (`position`).
     pub fn misfit(&self, height: usize, width: usize) -> Option<(&'static str, String)> {
-        if let Some(rule) = self.stem.misfit(height, width) {
+        if let Some(rule) = self.stem.image_size_fault(height, width) {
             return Some(("stem", rule));
         }
         let known = KnownSizes {
             context: Some(self.placed(height, width)),
-            of_images: true,
+            is_image: true,
             ..KnownSizes::default()
         };
         let mut found = Faults::default();
@@ -164,18 +164,18 @@ impl VisionConfig {
         if self.n_registers == 0 {
             return;
         }
-        if self.n_registers > MOST_REGISTERS {
+        if self.n_registers > MAX_REGISTERS {
             let rule = format!(
-                "n_registers = {} is more than {MOST_REGISTERS}",
+                "n_registers = {} is more than {MAX_REGISTERS}",
                 self.n_registers
             );
             at.fault(&["n_registers"], rule);
         }
         let position = self.stack.position.facts();
-        if position.acts() != ActsOn::Embeddings && !position.leaves_tokens() {
+        if position.acts_on() != ActsOn::Embeddings && !position.skips_prefix_tokens() {
             let others = match self.distillation_token {
-                true => BESIDE_TWO_TOKENS,
-                false => BEFORE_THE_BLOCKS,
+                true => TWO_TOKEN_SCHEMES,
+                false => EMBEDDED_SCHEMES,
             };
             let rule = format!(
                 "n_registers = {} have no place in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use one that is added before them: \
@@ -185,9 +185,9 @@ impl VisionConfig {
             );
             at.fault(&["n_registers", "model.position.kind"], rule);
         }
-        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+        for (number, block) in self.stack.distinct_blocks(self.depth()).enumerate() {
             if let Some(own) = block.position
-                && own.facts().acts() != ActsOn::Embeddings
+                && own.facts().acts_on() != ActsOn::Embeddings
             {
                 let key = format!("model.layers.{number}.position");
                 let rule = format!(
@@ -212,8 +212,8 @@ impl VisionConfig {
         }
         let position = self.stack.position.facts();
         // If the scheme has no position for registers either, that is already reported.
-        let said = self.n_registers > 0 && position.acts() != ActsOn::Embeddings;
-        if position.text_counterpart().is_some() && !position.leaves_tokens() && !said {
+        let said = self.n_registers > 0 && position.acts_on() != ActsOn::Embeddings;
+        if position.text_counterpart().is_some() && !position.skips_prefix_tokens() && !said {
             let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
                         \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);

@@ -15,9 +15,9 @@ pub struct LocalViews {
     /// Height and width of local views in pixels: `task.views.local_size`; `None` if there are none.
     pub side: Option<usize>,
     /// Number of views of the image's own size.
-    pub whole: usize,
+    pub full_size_count: usize,
     /// Number of local views of an image.
-    pub count: usize,
+    pub local_count: usize,
 }
 
 impl VisionConfig {
@@ -37,7 +37,7 @@ impl VisionConfig {
             }
             Some(patch) => self.side_faults(side, patch, image, at),
         }
-        self.place_faults(at);
+        self.grid_dependence_faults(at);
     }
 
     /// Checks the size of local views.
@@ -70,7 +70,7 @@ impl VisionConfig {
     }
 
     /// Checks for positions and blocks that depend on one grid.
-    fn place_faults(&self, at: &mut TableFaults) {
+    fn grid_dependence_faults(&self, at: &mut TableFaults) {
         let position = self.stack.position.facts();
         if !position.reads_smaller_grids() {
             let rule = format!(
@@ -79,7 +79,7 @@ impl VisionConfig {
             );
             at.fault(&["model.position.kind", "task.views.local"], rule);
         }
-        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+        for (number, block) in self.stack.distinct_blocks(self.depth()).enumerate() {
             let table = match self.layers.is_empty() {
                 true => "model".to_owned(),
                 false => format!("model.layers.{number}"),
@@ -110,9 +110,9 @@ impl VisionConfig {
 
     /// Multiplications of a forward pass over all views of an image.
     pub fn view_products(&self, image: [usize; 3], views: LocalViews) -> f64 {
-        let whole = self.image_products(image) * views.whole as f64;
+        let whole = self.image_products(image) * views.full_size_count as f64;
         let local = views.side.map_or(0.0, |side| {
-            self.image_products([image[0], side, side]) * views.count as f64
+            self.image_products([image[0], side, side]) * views.local_count as f64
         });
         whole + local
     }
@@ -127,8 +127,8 @@ impl Vision {
         [from, to]: [Grid; 2],
         pass: &Pass,
     ) -> Tensor<3> {
-        let x = self.unplaced(pixels, pass);
+        let x = self.embed_patches(pixels, pass);
         let x = self.position.scheme().embed_smaller(x, from, to);
-        self.through(self.begun(x), pass)
+        self.run_blocks(self.add_registers(x), pass)
     }
 }

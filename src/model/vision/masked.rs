@@ -12,21 +12,21 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// The patches that a task masks: `task.mask_ratio` and `task.norm_pixels`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct HiddenPatches {
+pub struct PatchMasking {
     /// Fraction of an image's patches that is masked.
-    pub share: f64,
+    pub mask_ratio: f64,
     /// Whether a patch's pixels are divided by their standard deviation, which a single pixel does not have.
     pub normalised: bool,
 }
 
-impl HiddenPatches {
+impl PatchMasking {
     /// Number of an image's patches that stay visible: n·(1 − share), rounded down.
     pub fn visible(self, patches: usize) -> usize {
-        (patches as f64 * (1.0 - self.share)) as usize
+        (patches as f64 * (1.0 - self.mask_ratio)) as usize
     }
 
     /// Whether an image of this many patches has both visible and masked ones.
-    pub fn divides(self, patches: usize) -> bool {
+    pub fn has_both(self, patches: usize) -> bool {
         (1..patches).contains(&self.visible(patches))
     }
 }
@@ -45,7 +45,7 @@ pub struct Masks {
 impl Masks {
     /// Builds masks from one number per patch, `[rows, patches]`: the `visible` patches with the lowest numbers of an
     /// image stay visible; among equal numbers, the first ones.
-    pub fn of_noise(noise: &[f32], patches: usize, visible: usize) -> Self {
+    pub fn from_noise(noise: &[f32], patches: usize, visible: usize) -> Self {
         let mut masks = Self {
             patches,
             visible: Vec::new(),
@@ -65,14 +65,14 @@ impl Masks {
 
     /// Draws the masks of `rows` images from each row's random stream of the pass. They are a function of (seed, step, row of the
     /// step's batch), and in an evaluation of (seed, example).
-    pub fn drawn(rows: usize, patches: usize, visible: usize, pass: &Pass) -> Self {
+    pub fn draw(rows: usize, patches: usize, visible: usize, pass: &Pass) -> Self {
         let noise = (0..rows).flat_map(|row| {
             let mut stream = pass.stream(Purpose::Sampled, row);
             let draws = (0..patches).map(|_| stream.uniform());
             draws.collect::<Vec<f32>>()
         });
         let noise: Vec<f32> = noise.collect();
-        Self::of_noise(&noise, patches, visible)
+        Self::from_noise(&noise, patches, visible)
     }
 
     /// Number of visible patches of each image.
@@ -81,13 +81,13 @@ impl Masks {
     }
 
     /// Returns the masked patches of each image.
-    pub fn hidden(&self) -> &[Vec<usize>] {
+    pub fn masked(&self) -> &[Vec<usize>] {
         &self.hidden
     }
 
     /// Row indices into `[rows·(tokens + patches), d]` of what the blocks see: the `tokens` before the patches and the visible
     /// patches of each image, `[rows, tokens + visible]`.
-    fn staying(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
+    fn block_input_rows(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
         let each = tokens + self.patches;
         let rows = self.visible.iter().enumerate().map(|(row, visible)| {
             let patches = visible.iter().map(|patch| tokens + patch);
@@ -95,12 +95,12 @@ impl Masks {
             let places = places.map(|place| (row * each + place) as i32);
             places.collect::<Vec<i32>>()
         });
-        matrix(rows.collect(), device)
+        index_matrix(rows.collect(), device)
     }
 
     /// Row index into `[rows·(tokens + visible), d]` for each token and patch of an image, `[rows, tokens + patches]`; masked
     /// patches get the index after the last row.
-    pub(in crate::model) fn filled(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
+    pub(in crate::model) fn restore_rows(&self, tokens: usize, device: &Device) -> Tensor<2, Int> {
         let seen = self.visible() + tokens;
         let behind = (self.visible.len() * seen) as i32;
         let rows = self.visible.iter().enumerate().map(|(row, visible)| {
@@ -111,30 +111,30 @@ impl Masks {
             }
             places
         });
-        matrix(rows.collect(), device)
+        index_matrix(rows.collect(), device)
     }
 
     /// Row indices into `[rows·patches, d]` of masked patches, `[rows, hidden]`.
-    pub fn hidden_rows(&self, device: &Device) -> Tensor<2, Int> {
+    pub fn masked_rows(&self, device: &Device) -> Tensor<2, Int> {
         let rows = self.hidden.iter().enumerate().map(|(row, hidden)| {
             let places = hidden.iter().map(|patch| row * self.patches + patch);
             places.map(|place| place as i32).collect::<Vec<i32>>()
         });
-        matrix(rows.collect(), device)
+        index_matrix(rows.collect(), device)
     }
 }
 
 /// Puts lists of equal length into a matrix on the device.
-fn matrix(rows: Vec<Vec<i32>>, device: &Device) -> Tensor<2, Int> {
+fn index_matrix(rows: Vec<Vec<i32>>, device: &Device) -> Tensor<2, Int> {
     let shape = [rows.len(), rows.first().map_or(0, Vec::len)];
     replay::integers(TensorData::new(rows.concat(), shape), device)
 }
 
 impl VisionConfig {
     /// Checks a network that has to read patches without their neighbours.
-    pub fn hidden_faults(
+    pub fn masking_faults(
         &self,
-        hidden: HiddenPatches,
+        hidden: PatchMasking,
         image: Option<[usize; 3]>,
         at: &mut TableFaults,
     ) {
@@ -143,7 +143,7 @@ impl VisionConfig {
             let rule = "kind = \"resnet\" sees hidden patches through its convolutions: [task] kind = \"masked_image\" reads stem = { kind = \"patches\" }";
             fault(&["model.stem.kind", "task.kind"], rule.into());
         }
-        if let Some(pooling) = self.pooling.learned() {
+        if let Some(pooling) = self.pooling.learned_name() {
             let rule = format!(
                 "pooling = \"{pooling}\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise"
             );
@@ -158,20 +158,20 @@ impl VisionConfig {
             fault(&["distillation_token", "task.kind"], rule.into());
         }
         let position = self.stack.position.facts();
-        if position.acts() != ActsOn::Embeddings {
+        if position.acts_on() != ActsOn::Embeddings {
             let rule = format!(
                 "kind = \"{}\" acts in the blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; use one that is added before them: \"sinusoidal_2d\", \"learned\", \"learned_2d\", \"axial\", \"sinusoidal\" or \"none\"",
                 position.kind().kind
             );
             fault(&["model.position.kind", "task.kind"], rule);
         }
-        self.hidden_layer_faults(&mut fault);
-        self.hidden_number_faults(hidden, image, &mut fault);
+        self.masked_layer_faults(&mut fault);
+        self.patch_count_faults(hidden, image, &mut fault);
     }
 
     /// Checks for blocks that depend on the positions of patches.
-    fn hidden_layer_faults(&self, fault: &mut impl FnMut(&[&str], String)) {
-        for (number, block) in self.stack.sorts(self.depth()).enumerate() {
+    fn masked_layer_faults(&self, fault: &mut impl FnMut(&[&str], String)) {
+        for (number, block) in self.stack.distinct_blocks(self.depth()).enumerate() {
             let table = match self.layers.is_empty() {
                 true => "model".to_owned(),
                 false => format!("model.layers.{number}"),
@@ -187,7 +187,7 @@ impl VisionConfig {
                 fault(&[key.as_str(), "task.kind"], rule);
             }
             // A mixer that reads from left to right is refused elsewhere, for all bidirectional stacks.
-            if let Some(mixer) = block.mixer.filter(|mixer| mixer.reads_both_ways()) {
+            if let Some(mixer) = block.mixer.filter(|mixer| mixer.is_bidirectional()) {
                 let rule = format!(
                     "mixer = {{ kind = \"{}\" }} goes by the order of patches, and blocks see them without their neighbours under [task] kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
                     mixer.kind()
@@ -207,29 +207,29 @@ impl VisionConfig {
     }
 
     /// Checks the number of patches and of their pixels.
-    fn hidden_number_faults(
+    fn patch_count_faults(
         &self,
-        hidden: HiddenPatches,
+        hidden: PatchMasking,
         image: Option<[usize; 3]>,
         fault: &mut impl FnMut(&[&str], String),
     ) {
         let (Some(size), Some([channels, height, width])) = (self.stem.patch_size(), image) else {
             return;
         };
-        if self.stem.misfit(height, width).is_some() {
+        if self.stem.image_size_fault(height, width).is_some() {
             return;
         }
         let [rows, cols] = self.stem.grid(height, width);
         let patches = rows * cols;
-        let sound = hidden.share > 0.0 && hidden.share < 1.0;
-        if sound && !hidden.divides(patches) {
+        let sound = hidden.mask_ratio > 0.0 && hidden.mask_ratio < 1.0;
+        if sound && !hidden.has_both(patches) {
             let which = match hidden.visible(patches) {
                 0 => "no visible one",
                 _ => "no hidden one",
             };
             let rule = format!(
                 "mask_ratio = {:?} leaves {which} of {patches} patches of {size} pixels a side; set another, or a smaller size in [model.stem]",
-                hidden.share
+                hidden.mask_ratio
             );
             fault(&["task.mask_ratio", "model.stem.size"], rule);
         }
@@ -240,7 +240,7 @@ impl VisionConfig {
     }
 
     /// Multiplications of a forward pass over an image's visible patches; all patches are embedded before some are removed.
-    pub fn visible_products(&self, image: [usize; 3], hidden: HiddenPatches) -> f64 {
+    pub fn visible_products(&self, image: [usize; 3], hidden: PatchMasking) -> f64 {
         let [channels, height, width] = image;
         let [rows, cols] = self.stem.grid(height, width);
         let patches = rows * cols;
@@ -257,9 +257,9 @@ impl Vision {
     pub fn forward_visible(&self, pixels: Tensor<4>, masks: &Masks, pass: &Pass) -> Tensor<3> {
         let x = self.placed(pixels, pass);
         let [batch, positions, d_model] = x.dims();
-        let staying = masks.staying(positions - masks.patches, &x.device());
+        let staying = masks.block_input_rows(positions - masks.patches, &x.device());
         let x = kernel::embedding(x.reshape([batch * positions, d_model]), staying);
-        self.through(x, pass)
+        self.run_blocks(x, pass)
     }
 }
 
@@ -270,29 +270,32 @@ mod tests {
     #[test]
     fn the_lowest_numbers_stay_visible() {
         let noise = [0.5, 0.1, 0.9, 0.1, 0.2, 0.3, 0.1, 0.0];
-        let masks = Masks::of_noise(&noise, 4, 2);
+        let masks = Masks::from_noise(&noise, 4, 2);
         assert_eq!(masks.visible, [vec![1, 3], vec![2, 3]]);
         assert_eq!(masks.hidden, [vec![0, 2], vec![0, 1]]);
     }
 
     #[test]
     fn rows_are_found_with_a_token_before_the_patches() {
-        let masks = Masks::of_noise(&[0.5, 0.1, 0.9, 0.2, 0.3, 0.1], 3, 2);
+        let masks = Masks::from_noise(&[0.5, 0.1, 0.9, 0.2, 0.3, 0.1], 3, 2);
         let device = Device::default();
         let rows = |x: Tensor<2, Int>| kernel::read(x).iter::<i32>().collect::<Vec<i32>>();
-        assert_eq!(rows(masks.staying(1, &device)), [0, 1, 2, 4, 5, 7]);
-        assert_eq!(rows(masks.filled(1, &device)), [0, 1, 2, 6, 3, 4, 6, 5]);
-        assert_eq!(rows(masks.hidden_rows(&device)), [2, 4]);
+        assert_eq!(rows(masks.block_input_rows(1, &device)), [0, 1, 2, 4, 5, 7]);
+        assert_eq!(
+            rows(masks.restore_rows(1, &device)),
+            [0, 1, 2, 6, 3, 4, 6, 5]
+        );
+        assert_eq!(rows(masks.masked_rows(&device)), [2, 4]);
     }
 
     #[test]
     fn as_many_patches_are_hidden_as_the_share_says() {
-        let hidden = |share| HiddenPatches {
-            share,
+        let hidden = |share| PatchMasking {
+            mask_ratio: share,
             normalised: false,
         };
         assert_eq!(hidden(0.75).visible(196), 49);
         assert_eq!(hidden(0.75).visible(49), 12);
-        assert!(!hidden(0.75).divides(3) && hidden(0.5).divides(2) && !hidden(0.001).divides(1));
+        assert!(!hidden(0.75).has_both(3) && hidden(0.5).has_both(2) && !hidden(0.001).has_both(1));
     }
 }

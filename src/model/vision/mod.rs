@@ -12,25 +12,25 @@ pub mod masked;
 mod pooling;
 mod stem;
 
-use super::{ModelInputs, Use, replaced};
+use super::{BuildContext, Use, keys_replaced_by_groups};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::init::Init;
 use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
-use crate::nn::position::{FROM_THE_FIRST, Grid, Position, PositionShape, Span};
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::position::{FROM_START, Grid, Position, PositionShape, Span};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use crate::one_table::{is_usual, one_table};
 use crate::stack::{Depth, LayerGroup, Stack, StackConfig, StackContext, StackShape};
 use attention_pooling::AttentionPooling;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 pub use local::LocalViews;
-pub use masked::{HiddenPatches, Masks};
+pub use masked::{Masks, PatchMasking};
 pub use pooling::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-pub(super) use stem::patch_misfit;
+pub(super) use stem::patch_size_fault;
 pub use stem::{Hybrid, Patches, PatchesConfig, STEMS, Stem, StemConfig};
 
 /// Its entry in the list of model kinds.
@@ -42,7 +42,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum number of registers.
-const MOST_REGISTERS: usize = 1024;
+const MAX_REGISTERS: usize = 1024;
 
 /// The uses that it serves.
 pub(super) const USES: &[Use] = &[Use::ImageClasses, Use::MaskedPatches, Use::ImageViews];
@@ -72,7 +72,7 @@ pub struct VisionConfig {
     /// Number of learned tokens between the class token and the patches, without positions, which no head and no other network
     /// reads.
     /// Source: Darcet et al. 2024, Vision Transformers Need Registers, section 2.3.
-    #[schemars(range(max = MOST_REGISTERS))]
+    #[schemars(range(max = MAX_REGISTERS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub n_registers: usize,
     /// Whether a distillation token with its own head, trained by a teacher, follows the class token; a trained model's scores
@@ -96,7 +96,7 @@ impl Default for VisionConfig {
     }
 }
 
-one_table!(VisionConfig, stack: StackConfig, |c| replaced(&[&c.layers]));
+one_table!(VisionConfig, stack: StackConfig, |c| keys_replaced_by_groups(&[&c.layers]));
 
 impl VisionConfig {
     /// Returns the depth of its stack.
@@ -150,11 +150,17 @@ impl VisionConfig {
 
     /// Builds the network for images of `[channels, height, width]`; its parameters are drawn at their first
     /// use.
-    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &ModelInputs) -> Vision {
+    pub fn init(&self, [channels, height, width]: [usize; 3], inputs: &BuildContext) -> Vision {
         let (config, depth) = (&self.stack, self.depth());
         let (d_model, blocks) = (config.d_model, depth.blocks());
         let (alpha, beta) = config.norm_placement.alpha_beta(blocks);
-        let init = &Init::new(inputs.device, inputs.seed, config.init(), 2 * blocks, beta);
+        let init = &Init::new(
+            inputs.device,
+            inputs.seed,
+            config.init_settings(),
+            2 * blocks,
+            beta,
+        );
         let shape = StackShape {
             config,
             depth,
@@ -168,25 +174,25 @@ impl VisionConfig {
             ..config.position_shape(&depth, self.placed(height, width))
         };
         Vision {
-            stem: self.stem.build(channels, d_model, &init.of("stem")),
+            stem: self.stem.build(channels, d_model, &init.part("stem")),
             class_token: grid.class_token.then(|| init.vector(d_model, 0.0)),
             distillation_token: self.distillation_token.then(|| init.vector(d_model, 0.0)),
             registers: (self.n_registers > 0)
-                .then(|| init.of("registers").table(self.n_registers, d_model)),
-            position: config.position.init(&position, &init.of("position")),
+                .then(|| init.part("registers").table(self.n_registers, d_model)),
+            position: config.position.init(&position, &init.part("position")),
             embedding_norm: self.embedding_norm.then(|| config.norm.init(d_model, init)),
-            stack: Stack::new(&shape, &init.of("stack")),
+            stack: Stack::new(&shape, &init.part("stack")),
             attention_pooling: match self.pooling {
                 Pooling::Class | Pooling::ClassAndMean | Pooling::Mean | Pooling::MeanThenNorm => {
                     None
                 }
                 Pooling::Attention => {
-                    let init = init.of(attention_pooling::PART);
+                    let init = init.part(attention_pooling::PART);
                     Some(AttentionPooling::new(self, &init))
                 }
             },
             pooled_norm: (self.pooling == Pooling::MeanThenNorm)
-                .then(|| config.norm.init(d_model, &init.of("pooled_norm"))),
+                .then(|| config.norm.init(d_model, &init.part("pooled_norm"))),
             pools_both: self.pooling == Pooling::ClassAndMean,
             dropout: config.dropouts().embedding,
         }
@@ -198,16 +204,16 @@ pub const ROLES: Roles = Roles::new(
     "Vision",
     &[
         ("class_token", TABLE),
-        ("class_token", Declares::Stands(Place::Input)),
+        ("class_token", Declaration::Place(Place::Input)),
         ("distillation_token", TABLE),
-        ("distillation_token", Declares::Stands(Place::Input)),
+        ("distillation_token", Declaration::Place(Place::Input)),
         ("registers", TABLE),
-        ("registers", Declares::Stands(Place::Input)),
-        ("stem", Declares::Stands(Place::Input)),
-        ("position", Declares::Stands(Place::Position)),
-        ("embedding_norm", Declares::Stands(Place::Input)),
-        ("attention_pooling", Declares::Stands(Place::Head)),
-        ("pooled_norm", Declares::Stands(Place::Head)),
+        ("registers", Declaration::Place(Place::Input)),
+        ("stem", Declaration::Place(Place::Input)),
+        ("position", Declaration::Place(Place::Position)),
+        ("embedding_norm", Declaration::Place(Place::Input)),
+        ("attention_pooling", Declaration::Place(Place::Head)),
+        ("pooled_norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -240,17 +246,17 @@ impl Vision {
     /// Computes hidden states after the last norm: `[batch, channels, height, width]` → `[batch, positions, d_model]`; the
     /// class token comes first.
     pub fn forward(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
-        self.through(self.placed(pixels, pass), pass)
+        self.run_blocks(self.placed(pixels, pass), pass)
     }
 
     /// Computes the blocks' input before dropout: tokens and patches with their positions, `[batch, positions, d_model]`.
     fn placed(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
-        let x = self.unplaced(pixels, pass);
-        self.begun(self.position.embed(x, &FROM_THE_FIRST, pass))
+        let x = self.embed_patches(pixels, pass);
+        self.add_registers(self.position.embed(x, &FROM_START, pass))
     }
 
     /// Computes the vectors of patches and of tokens except registers, without positions.
-    fn unplaced(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+    fn embed_patches(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
         let x = self.stem.forward(pixels, pass);
         let [batch, _, d_model] = x.dims();
         let tokens = [&self.class_token, &self.distillation_token];
@@ -270,7 +276,7 @@ impl Vision {
     }
 
     /// Adds registers and applies the embedding norm to vectors that have their positions.
-    fn begun(&self, x: Tensor<3>) -> Tensor<3> {
+    fn add_registers(&self, x: Tensor<3>) -> Tensor<3> {
         let x = self.with_registers(x);
         match &self.embedding_norm {
             Some(norm) => norm.forward(x),
@@ -287,7 +293,7 @@ impl Vision {
         let registers = registers.val().unsqueeze_dim::<3>(0);
         let count = registers.dims()[1];
         let mut parts = vec![registers.expand([batch, count, d_model])];
-        let first = self.placed_tokens();
+        let first = self.positioned_prefix_tokens();
         if first > 0 {
             parts.insert(0, x.clone().narrow(1, 0, first));
         }
@@ -296,20 +302,20 @@ impl Vision {
     }
 
     /// Number of tokens before the patches that have a position.
-    fn placed_tokens(&self) -> usize {
+    fn positioned_prefix_tokens(&self) -> usize {
         let tokens = [&self.class_token, &self.distillation_token];
         tokens.into_iter().flatten().count()
     }
 
     /// Number of tokens before the patches, including registers.
-    fn tokens(&self) -> usize {
+    fn prefix_tokens(&self) -> usize {
         let registers = self.registers.as_ref();
         let registers = registers.map_or(0, |registers| registers.val().dims()[0]);
-        self.placed_tokens() + registers
+        self.positioned_prefix_tokens() + registers
     }
 
     /// Runs the vectors of [`Self::placed`], or some of them, through dropout, the blocks and the last norm.
-    fn through(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
+    fn run_blocks(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let positions = x.dims()[1];
         let span = Span {
             queries: positions,
@@ -319,11 +325,11 @@ impl Vision {
         let x = pass.dropout(x, "embedding", self.dropout);
         let context = StackContext {
             position: &self.position,
-            places: &FROM_THE_FIRST,
+            token_positions: &FROM_START,
             span,
             visible: &Visibility::default(),
             memory: None,
-            between: None,
+            before_blocks: None,
             state: None,
             pass,
         };

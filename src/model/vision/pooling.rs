@@ -35,7 +35,7 @@ impl Pooling {
     }
 
     /// Returns its name if it has learned parameters.
-    pub fn learned(self) -> Option<&'static str> {
+    pub fn learned_name(self) -> Option<&'static str> {
         match self {
             Self::Attention => Some("attention"),
             Self::MeanThenNorm => Some("mean_then_norm"),
@@ -44,7 +44,7 @@ impl Pooling {
     }
 
     /// Width of the pooled vector, as a multiple of the network's width.
-    pub fn vectors(self) -> usize {
+    pub fn width_factor(self) -> usize {
         match self {
             Self::ClassAndMean => 2,
             Self::Class | Self::Mean | Self::MeanThenNorm | Self::Attention => 1,
@@ -54,7 +54,7 @@ impl Pooling {
 
 impl Vision {
     /// Returns the hidden state of the distillation token of each image, `[batch, d_model]`; `None` if there is no such token.
-    pub fn distilled(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
+    pub fn distillation_state(&self, hidden: &Tensor<3>) -> Option<Tensor<2>> {
         self.distillation_token.as_ref()?;
         let [batch, _, d_model] = hidden.dims();
         Some(hidden.clone().narrow(1, 1, 1).reshape([batch, d_model]))
@@ -67,7 +67,7 @@ impl Vision {
             return pooling.forward(&self.without_registers(hidden), pass);
         }
         let [batch, positions, _] = hidden.dims();
-        let tokens = self.tokens();
+        let tokens = self.prefix_tokens();
         let class = || hidden.clone().narrow(1, 0, 1);
         let mean = || {
             let patches = hidden.clone().narrow(1, tokens, positions - tokens);
@@ -89,7 +89,7 @@ impl Vision {
             return hidden;
         }
         let [_, positions, _] = hidden.dims();
-        let (first, tokens) = (self.placed_tokens(), self.tokens());
+        let (first, tokens) = (self.positioned_prefix_tokens(), self.prefix_tokens());
         let patches = hidden.clone().narrow(1, tokens, positions - tokens);
         match first {
             0 => patches,

@@ -1,6 +1,6 @@
 //! The stem of a vision transformer, which turns an image into a sequence of vectors.
 
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::model::resnet::{Resnet, ResnetConfig};
 use crate::nn::Kind;
 use crate::nn::init::{Init, MatrixRole};
@@ -49,7 +49,7 @@ impl Default for StemConfig {
 pub struct PatchesConfig {
     /// Side of a patch in pixels, a divisor of the image's height and width.
     /// Source: Dosovitskiy et al. 2021, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub size: usize,
     /// Whether the projection of patches has a bias (CLIP has none).
     pub bias: bool,
@@ -79,7 +79,7 @@ impl StemConfig {
     /// Checks its keys. Returns whether images can be cut with them.
     pub(super) fn faults(&self, at: &mut TableFaults) -> bool {
         match self {
-            Self::Patches(c) => at.count("size", c.size, WIDEST),
+            Self::Patches(c) => at.count("size", c.size, MAX_WIDTH),
             Self::Resnet(c) => {
                 c.key_faults(at);
                 true
@@ -96,9 +96,9 @@ impl StemConfig {
     }
 
     /// Returns the reason why images of this height and width cannot be read, if there is one.
-    pub fn misfit(&self, height: usize, width: usize) -> Option<String> {
+    pub fn image_size_fault(&self, height: usize, width: usize) -> Option<String> {
         match self {
-            Self::Patches(c) => patch_misfit("size", c.size, [height, width]),
+            Self::Patches(c) => patch_size_fault("size", c.size, [height, width]),
             Self::Resnet(_) => None,
         }
     }
@@ -182,23 +182,23 @@ impl Stem {
         match self {
             Self::Patches(stem) => stem.forward(pixels),
             Self::Resnet(stem) => {
-                let map = pass.within("stem", || stem.network.feature_map(pixels, pass));
+                let map = pass.in_network("stem", || stem.network.feature_map(pixels, pass));
                 stem.projection.forward(patches(map, 1))
             }
         }
     }
 }
 
-fn common_divisor(a: usize, b: usize) -> usize {
+fn gcd(a: usize, b: usize) -> usize {
     match b {
         0 => a,
-        b => common_divisor(b, a % b),
+        b => gcd(b, a % b),
     }
 }
 
 /// Returns the reason why patches of `size` pixels a side (the value of `key`) do not divide images of this height and width, if
 /// so.
-pub(in crate::model) fn patch_misfit(
+pub(in crate::model) fn patch_size_fault(
     key: &str,
     size: usize,
     [height, width]: [usize; 2],
@@ -208,11 +208,7 @@ pub(in crate::model) fn patch_misfit(
     if (1..=most).contains(&size) && divides(size) {
         return None;
     }
-    let common = if most == 0 {
-        0
-    } else {
-        common_divisor(height, width)
-    };
+    let common = if most == 0 { 0 } else { gcd(height, width) };
     // Divisors come in pairs, one of which is at most the square root. The cap guards against absurd sizes.
     let divisors = (1..=common.isqrt().min(1 << 16)).filter(|s| common.is_multiple_of(*s));
     let divisors: Vec<usize> = divisors.flat_map(|s| [s, common / s]).collect();

@@ -3,7 +3,7 @@
 use super::VisionLanguage;
 use super::cross::{CrossBlock, CrossConfig, CrossShape};
 use super::resampler::{Resampler, ResamplerConfig};
-use crate::model::{DecoderConfig, ImageModel, ModelConfig, ModelInputs};
+use crate::model::{BuildContext, DecoderConfig, ImageModel, ModelConfig};
 use crate::nn::init::Init;
 use crate::rng;
 use schemars::JsonSchema;
@@ -43,10 +43,10 @@ impl VisionLanguageConfig {
     }
 
     /// Builds the network; `None` if the kind of a part does not serve, or the inputs have no image.
-    pub fn init(&self, inputs: &ModelInputs) -> Option<VisionLanguage> {
+    pub fn init(&self, inputs: &BuildContext) -> Option<VisionLanguage> {
         let decoder = self.decoder()?;
-        let seed = |part: &str| rng::part(inputs.seed, part);
-        let of_texts = ModelInputs {
+        let seed = |part: &str| rng::part_coordinate(inputs.seed, part);
+        let of_texts = BuildContext {
             seed: seed(TEXT),
             ..*inputs
         };
@@ -54,13 +54,13 @@ impl VisionLanguageConfig {
         let image = ImageModel::new(&self.image, inputs)?;
         let dropouts = self.image.transformer().map(|c| c.stack.dropouts());
         let resampler = self.resampler.as_ref().map(|c| {
-            let (initial, residuals) = (self.image.initial(), 2 * c.n_layers);
+            let (initial, residuals) = (self.image.init_settings(), 2 * c.n_layers);
             let init = Init::new(inputs.device, seed(RESAMPLER), &initial, residuals, 1.0);
             let dropouts = dropouts.unwrap_or_default();
             Resampler::new(c, width, &dropouts, &init)
         });
         let blocks = self.cross_attention.blocks(decoder.n_layers());
-        let initial = decoder.stack.init();
+        let initial = decoder.stack.init_settings();
         let init = Init::new(inputs.device, seed(CROSS), &initial, 2 * blocks, 1.0);
         let cross = (0..blocks).map(|number| {
             let shape = CrossShape {
@@ -68,7 +68,11 @@ impl VisionLanguageConfig {
                 d_memory: width,
                 number,
             };
-            CrossBlock::new(&self.cross_attention, &shape, &init.of(&number.to_string()))
+            CrossBlock::new(
+                &self.cross_attention,
+                &shape,
+                &init.part(&number.to_string()),
+            )
         });
         Some(VisionLanguage {
             image,

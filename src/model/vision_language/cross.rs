@@ -15,7 +15,7 @@ use crate::nn::feed_forward::{FeedForward, FeedForwardConfig};
 use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, LayerContext};
 use crate::nn::pass::Pass;
-use crate::nn::role::{BIAS, Declares, Place, Roles};
+use crate::nn::role::{BIAS, Declaration, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::stack::NormPlacement;
 use crate::stack::residual::{Residual, ResidualConfig};
@@ -78,12 +78,12 @@ impl CrossConfig {
         }
         let width = Some(decoder.stack.d_model);
         if let Some(attention) = &self.attention {
-            at.within("attention", |at| attention.faults_across(width, at));
+            at.nested("attention", |at| attention.faults_across(width, at));
         }
         if let Some(feed_forward) = &self.feed_forward {
-            at.within("feed_forward", |at| {
+            at.nested("feed_forward", |at| {
                 feed_forward.faults(at);
-                if feed_forward.looks_back() {
+                if feed_forward.reads_earlier_positions() {
                     let kind = feed_forward.kind();
                     let rule = format!(
                         "kind = \"{kind}\" carries a state from token to token, which these blocks do not keep; use dense, gated or moe"
@@ -100,7 +100,7 @@ impl CrossConfig {
     }
 
     /// Returns the config of attention to the image, beside a decoder.
-    pub fn attends(&self, decoder: &DecoderConfig) -> AttentionConfig {
+    pub fn attention_config(&self, decoder: &DecoderConfig) -> AttentionConfig {
         let own = self.attention.as_ref();
         let heads = own.unwrap_or_else(|| decoder.stack.attention_of(&decoder.depth()));
         heads.across()
@@ -114,7 +114,7 @@ impl CrossConfig {
         [tokens, memory]: [usize; 2],
     ) -> u128 {
         let d = decoder.stack.d_model;
-        let attention = self.attends(decoder);
+        let attention = self.attention_config(decoder);
         let attention = attention.products_across_from([d, d_memory], tokens, memory);
         let feed_forward = self.feed_forward.as_ref().map_or(0, |c| c.products(d));
         let blocks = self.blocks(decoder.n_layers()) as u128;
@@ -122,19 +122,26 @@ impl CrossConfig {
     }
 
     /// Elements kept for the backward pass over `tokens` tokens and `memory` vectors of an image.
-    pub(super) fn kept(&self, decoder: &DecoderConfig, [tokens, memory]: [usize; 2]) -> u128 {
+    pub(super) fn activations(
+        &self,
+        decoder: &DecoderConfig,
+        [tokens, memory]: [usize; 2],
+    ) -> u128 {
         let d = decoder.stack.d_model;
-        let attention = self.attends(decoder).kept(d);
-        let feed_forward = self.feed_forward.as_ref().map_or(0, |c| c.kept(d));
+        let attention = self.attention_config(decoder).kept(d);
+        let feed_forward = self.feed_forward.as_ref().map_or(0, |c| c.activations(d));
         let of_tokens = tokens as u128 * (6 * d as u128 + attention + feed_forward);
         let blocks = self.blocks(decoder.n_layers()) as u128;
         blocks.saturating_mul(of_tokens.saturating_add(memory as u128 * attention))
     }
 
     /// Number of parameters that a single token does not use: those of the experts it is not routed to.
-    pub(in crate::model) fn unused(&self, decoder: &DecoderConfig) -> usize {
+    pub(in crate::model) fn inactive_parameters(&self, decoder: &DecoderConfig) -> usize {
         let d = decoder.stack.d_model;
-        let each = self.feed_forward.as_ref().map_or(0, |c| c.unused(d));
+        let each = self
+            .feed_forward
+            .as_ref()
+            .map_or(0, |c| c.inactive_parameters(d));
         each.saturating_mul(self.blocks(decoder.n_layers()))
     }
 }
@@ -154,16 +161,16 @@ pub(super) struct CrossShape<'a> {
 pub const ROLES: Roles = Roles::new(
     "CrossBlock",
     &[
-        ("attention", Declares::Stands(Place::Mixer)),
-        ("attention_residual", Declares::Stands(Place::Mixer)),
-        ("attention_gate", Declares::Stands(Place::Mixer)),
+        ("attention", Declaration::Place(Place::Mixer)),
+        ("attention_residual", Declaration::Place(Place::Mixer)),
+        ("attention_gate", Declaration::Place(Place::Mixer)),
         ("attention_gate", BIAS),
-        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        ("feed_forward", Declaration::Place(Place::FeedForward)),
         (
             "feed_forward_residual",
-            Declares::Stands(Place::FeedForward),
+            Declaration::Place(Place::FeedForward),
         ),
-        ("feed_forward_gate", Declares::Stands(Place::FeedForward)),
+        ("feed_forward_gate", Declaration::Place(Place::FeedForward)),
         ("feed_forward_gate", BIAS),
     ],
 );
@@ -196,7 +203,7 @@ impl CrossBlock {
         let attends = AttentionShape {
             d_memory: shape.d_memory,
             dropout: dropouts.attention,
-            ..AttentionShape::alone(d_model, 0)
+            ..AttentionShape::standalone(d_model, 0)
         };
         let block = BlockShape {
             d_model,
@@ -208,12 +215,12 @@ impl CrossBlock {
         let feed_forward = config.feed_forward.as_ref();
         Self {
             attention: config
-                .attends(shape.decoder)
-                .init(&attends, &init.of("attention")),
+                .attention_config(shape.decoder)
+                .init(&attends, &init.part("attention")),
             attention_residual: residual(),
             attention_gate: gate(),
             feed_forward: feed_forward
-                .map(|c| c.init(&block, dropouts.feed_forward, &init.of("feed_forward"))),
+                .map(|c| c.init(&block, dropouts.feed_forward, &init.part("feed_forward"))),
             feed_forward_residual: feed_forward.map(|_| residual()),
             feed_forward_gate: feed_forward.and_then(|_| gate()),
         }
@@ -235,37 +242,37 @@ impl CrossBlock {
         pass: &Pass,
     ) -> Tensor<3> {
         let seq = x.dims()[1];
-        let mut cx = LayerContext::alone(memory.dims()[1], pass);
+        let mut cx = LayerContext::standalone(memory.dims()[1], pass);
         (cx.layer, cx.owner) = (number, number);
         cx.span.queries = seq;
         cx.memory = Some(memory);
         cx.state = kept;
         let x = self
             .attention_residual
-            .around(x, "cross_attention", 0.0, pass, |x| {
+            .apply(x, "cross_attention", 0.0, pass, |x| {
                 let y = self.attention.layer().forward(x, &mut cx);
-                gated(y, self.attention_gate.as_ref())
+                apply_gate(y, self.attention_gate.as_ref())
             });
         let (Some(residual), Some(feed_forward)) =
             (&self.feed_forward_residual, &self.feed_forward)
         else {
             return x;
         };
-        residual.around(x, "feed_forward", 0.0, pass, |x| {
+        residual.apply(x, "feed_forward", 0.0, pass, |x| {
             let mut cx = LayerContext {
                 layer: number,
                 owner: number,
                 visible,
-                ..LayerContext::alone(seq, pass)
+                ..LayerContext::standalone(seq, pass)
             };
             let y = feed_forward.layer().forward(x, &mut cx);
-            gated(y, self.feed_forward_gate.as_ref())
+            apply_gate(y, self.feed_forward_gate.as_ref())
         })
     }
 }
 
 /// Applies the gate to a layer's output, if there is one.
-fn gated(y: Tensor<3>, gate: Option<&Param<Tensor<1>>>) -> Tensor<3> {
+fn apply_gate(y: Tensor<3>, gate: Option<&Param<Tensor<1>>>) -> Tensor<3> {
     match gate {
         Some(gate) => y.clone() * gate.val().tanh().cast(y.dtype()).reshape([1, 1, 1]),
         None => y,

@@ -6,9 +6,9 @@ use super::{KIND, VisionLanguageConfig};
 use crate::data::Shape;
 use crate::faults::TableFaults;
 use crate::model::facts::{NetworkFacts, Parts};
-use crate::model::{Demand, ItemOf, ModelConfig, Use};
+use crate::model::{Demand, ModelConfig, ThroughputUnit, Use};
 use crate::nn::Kind;
-use crate::nn::init::Initial;
+use crate::nn::init::InitSettings;
 use crate::nn::vocabulary::VocabularyConfig;
 
 impl NetworkFacts for VisionLanguageConfig {
@@ -25,7 +25,7 @@ impl NetworkFacts for VisionLanguageConfig {
     }
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
-        let [of_images, _] = Self::demands(demand);
+        let [of_images, _] = Self::split_demand(demand);
         if !self.image.uses().contains(&of_images.used_for) {
             let rule = format!(
                 "kind = \"{}\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
@@ -45,7 +45,7 @@ impl NetworkFacts for VisionLanguageConfig {
         }
         if let Some(resampler) = &self.resampler {
             let width = self.image.d_output();
-            at.within(RESAMPLER, |at| resampler.faults(width, at));
+            at.nested(RESAMPLER, |at| resampler.faults(width, at));
         }
         let Some(decoder) = self.decoder() else {
             let rule = format!(
@@ -62,50 +62,53 @@ impl NetworkFacts for VisionLanguageConfig {
             );
             at.fault(&["model.text.reversible"], rule);
         }
-        at.within("cross_attention", |at| {
+        at.nested("cross_attention", |at| {
             self.cross_attention.faults(decoder, at)
         });
         demand.context
     }
 
-    fn initial(&self) -> Initial {
-        self.text.initial()
+    fn init_settings(&self) -> InitSettings {
+        self.text.init_settings()
     }
 
     fn vocabulary(&self) -> Option<&VocabularyConfig> {
         self.text.facts().vocabulary()
     }
 
-    fn under(&self, demand: &Demand) -> Option<ModelConfig> {
-        let [image, text] = Self::demands(demand);
+    fn restricted_to(&self, demand: &Demand) -> Option<ModelConfig> {
+        let [image, text] = Self::split_demand(demand);
         Some(ModelConfig::VisionLanguage(Self {
-            image: Box::new(self.image.under(&image)),
-            text: Box::new(self.text.under(&text)),
+            image: Box::new(self.image.restricted_to(&image)),
+            text: Box::new(self.text.restricted_to(&text)),
             ..self.clone()
         }))
     }
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
-        let [of_images, of_texts] = Self::demands(demand);
-        let (width, read) = (self.image.d_output(), self.image.sequence(shape));
+        let [of_images, of_texts] = Self::split_demand(demand);
+        let (width, read) = (self.image.d_output(), self.image.image_vectors(shape));
         let own = self.image.products(&of_images, shape) + self.text.products(&of_texts, shape);
         let resampler = self.resampler.as_ref();
         let resampled = resampler.map_or(0, |c| c.products(width, read));
         let crossed = self.decoder().map_or(0, |decoder| {
-            self.cross_attention
-                .products(decoder, width, [shape.context, self.looked_at(shape)])
+            self.cross_attention.products(
+                decoder,
+                width,
+                [shape.context, self.attended_vectors(shape)],
+            )
         });
         own + (resampled + crossed) as f64
     }
 
-    fn item(&self) -> ItemOf {
-        ItemOf::Image
+    fn throughput_unit(&self) -> ThroughputUnit {
+        ThroughputUnit::Image
     }
 
     fn parts(&self) -> Option<Parts<'_>> {
         Some(Parts {
             networks: [("image", &self.image), (TEXT, &self.text)],
-            demands: Self::demands,
+            demands: Self::split_demand,
         })
     }
 
@@ -113,17 +116,20 @@ impl NetworkFacts for VisionLanguageConfig {
         (self.cross_attention.gate == Gate::Tanh).then_some("model.cross.0.attention_gate")
     }
 
-    fn unused_between(&self) -> usize {
+    fn inactive_parameters_between(&self) -> usize {
         let decoder = self.decoder();
-        decoder.map_or(0, |text| self.cross_attention.unused(text))
+        decoder.map_or(0, |text| self.cross_attention.inactive_parameters(text))
     }
 
     fn activations_between(&self, shape: &Shape, recompute: bool) -> u128 {
-        let (width, read) = (self.image.d_output(), self.image.sequence(shape));
-        let resampled = self.resampler.as_ref().map_or(0, |c| c.kept(width, read));
+        let (width, read) = (self.image.d_output(), self.image.image_vectors(shape));
+        let resampled = self
+            .resampler
+            .as_ref()
+            .map_or(0, |c| c.activations(width, read));
         let crossed = self.decoder().map_or(0, |decoder| {
             self.cross_attention
-                .kept(decoder, [shape.context, self.looked_at(shape)])
+                .activations(decoder, [shape.context, self.attended_vectors(shape)])
         });
         let of_images = self.image.facts().activations_between(shape, recompute);
         resampled.saturating_add(crossed).saturating_add(of_images)
@@ -132,19 +138,19 @@ impl NetworkFacts for VisionLanguageConfig {
 
 impl VisionLanguageConfig {
     /// Splits a demand on the whole model into the demands on the image network and the decoder.
-    pub fn demands(demand: &Demand) -> [Demand; 2] {
+    pub fn split_demand(demand: &Demand) -> [Demand; 2] {
         let of = |used_for| Demand {
-            smooths: demand.smooths,
+            smooths_labels: demand.smooths_labels,
             context: demand.context,
             image: demand.image,
-            ..Demand::of(used_for)
+            ..Demand::plain(used_for)
         };
         [of(Use::ImageClasses), of(Use::NextTokens)]
     }
 
     /// Number of an image's vectors that the decoder attends to.
-    fn looked_at(&self, shape: &Shape) -> usize {
-        let of_image = self.image.sequence(shape);
+    fn attended_vectors(&self, shape: &Shape) -> usize {
+        let of_image = self.image.image_vectors(shape);
         self.resampler.as_ref().map_or(of_image, |c| c.n_latents)
     }
 }

@@ -19,11 +19,11 @@ pub use resampler::{Resampler, ResamplerConfig};
 
 use super::decoder::DecoderInput;
 use super::heads::VocabularyHead;
-use super::{Decoder, ImageModel, LanguageModel, ModelConfig, ModelInputs, Use};
+use super::{BuildContext, Decoder, ImageModel, LanguageModel, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::nn::attention::Visibility;
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles};
+use crate::nn::role::{Declaration, Place, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::stack::{BeforeBlock, ModelState};
 use burn::module::Module;
@@ -43,7 +43,7 @@ pub(super) const USES: &[Use] = &[Use::ImageToText];
 /// Places of the parameters of [`VisionLanguage`].
 pub const ROLES: Roles = Roles::new(
     "VisionLanguage",
-    &[("cross", Declares::Stands(Place::Blocks))],
+    &[("cross", Declaration::Place(Place::Blocks))],
 );
 
 /// A decoder that reads images.
@@ -62,7 +62,7 @@ pub struct VisionLanguage {
 
 impl VisionLanguage {
     /// Builds the network of a config; `None` if the config is of another kind, or the inputs have no image.
-    pub fn new(model: &ModelConfig, inputs: &ModelInputs) -> Option<Self> {
+    pub fn new(model: &ModelConfig, inputs: &BuildContext) -> Option<Self> {
         match model {
             ModelConfig::VisionLanguage(c) => c.init(inputs),
             _ => None,
@@ -70,16 +70,16 @@ impl VisionLanguage {
     }
 
     /// Computes the vectors that the decoder attends to: images `[batch, channels, height, width]` → `[batch, vectors, features]`.
-    pub fn look(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
-        let read = pass.within("image", || self.image.memory_vectors(pixels, pass));
+    pub fn image_memory(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<3> {
+        let read = pass.in_network("image", || self.image.memory_vectors(pixels, pass));
         match &self.resampler {
-            Some(resampler) => pass.within("resampler", || resampler.forward(&read, pass)),
+            Some(resampler) => pass.in_network("resampler", || resampler.forward(&read, pass)),
             None => read,
         }
     }
 
     /// Returns the language model of texts about images, given the images' vectors from [`Self::look`], one row for each text.
-    pub fn seeing(&self, memory: Tensor<3>) -> ImageConditionedDecoder<'_> {
+    pub fn with_images(&self, memory: Tensor<3>) -> ImageConditionedDecoder<'_> {
         ImageConditionedDecoder {
             network: self,
             memory,
@@ -113,7 +113,7 @@ impl BeforeBlock for ImageConditionedDecoder<'_> {
         let (number, rest) = (layer / self.network.every, layer % self.network.every);
         let block = self.network.cross.get(number);
         match block.filter(|_| rest == 0) {
-            Some(block) => pass.block(format_args!("cross.{number}"), || {
+            Some(block) => pass.in_block(format_args!("cross.{number}"), || {
                 block.forward(x, &self.memory, kept, (number, visible), pass)
             }),
             None => x,
@@ -145,7 +145,7 @@ impl LanguageModel for ImageConditionedDecoder<'_> {
         state: Option<&mut ModelState>,
         pass: &Pass,
     ) -> Tensor<3> {
-        pass.within("text", || {
+        pass.in_network("text", || {
             self.network
                 .text
                 .forward_with(Some(self), input, state, pass)

@@ -8,7 +8,7 @@
 //! in each layer, starting from learned latents, with a norm at the end. Latents are the queries; keys and values are computed
 //! from both the image and the latents.
 
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::nn::attention::multi_head::MultiHeadConfig;
 use crate::nn::attention::{Attention, AttentionConfig, AttentionShape};
 use crate::nn::feed_forward::{Activation, DenseConfig, FeedForward, FeedForwardConfig};
@@ -16,7 +16,7 @@ use crate::nn::init::Init;
 use crate::nn::layer::{BlockShape, LayerContext};
 use crate::nn::norm::{Norm, NormConfig};
 use crate::nn::pass::Pass;
-use crate::nn::role::{Declares, Place, Roles, TABLE};
+use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use crate::stack::residual::{Residual, ResidualConfig};
 use crate::stack::{Dropout, NormPlacement};
 use burn::module::{Module, Param};
@@ -25,17 +25,17 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of layers.
-const MOST_LAYERS: usize = 1_000;
+const MAX_LAYERS: usize = 1_000;
 
 /// The settings of a resampler. Its width, dropouts and initial weights are those of the image network.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ResamplerConfig {
     /// Number of latents, the vectors that represent an image. Source: Alayrac et al. 2022, appendix A.1.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub n_latents: usize,
     /// Number of layers. Source: Alayrac et al. 2022, table 3.
-    #[schemars(range(min = 1, max = MOST_LAYERS))]
+    #[schemars(range(min = 1, max = MAX_LAYERS))]
     pub n_layers: usize,
     /// The attention of every layer.
     pub attention: AttentionConfig,
@@ -70,12 +70,12 @@ impl Default for ResamplerConfig {
 impl ResamplerConfig {
     /// Checks its keys, over vectors of `d` elements.
     pub(super) fn faults(&self, d: usize, at: &mut TableFaults) {
-        at.count("n_latents", self.n_latents, WIDEST);
-        at.count("n_layers", self.n_layers, MOST_LAYERS);
-        at.within("attention", |at| self.attention.faults_across(Some(d), at));
-        at.within("feed_forward", |at| {
+        at.count("n_latents", self.n_latents, MAX_WIDTH);
+        at.count("n_layers", self.n_layers, MAX_LAYERS);
+        at.nested("attention", |at| self.attention.faults_across(Some(d), at));
+        at.nested("feed_forward", |at| {
             self.feed_forward.faults(at);
-            if self.feed_forward.looks_back() {
+            if self.feed_forward.reads_earlier_positions() {
                 let kind = self.feed_forward.kind();
                 let rule = format!(
                     "kind = \"{kind}\" reads from left to right, and latents have no order; use dense, gated or moe"
@@ -83,7 +83,7 @@ impl ResamplerConfig {
                 at.fault(&["kind"], rule);
             }
         });
-        at.within("norm", |at| self.norm.faults(at));
+        at.nested("norm", |at| self.norm.faults(at));
     }
 
     /// Multiplications of a forward pass over `read` vectors of `d` elements.
@@ -95,10 +95,10 @@ impl ResamplerConfig {
     }
 
     /// Elements kept for the backward pass over `read` vectors of `d` elements.
-    pub(super) fn kept(&self, d: usize, read: usize) -> u128 {
+    pub(super) fn activations(&self, d: usize, read: usize) -> u128 {
         let (width, latents) = (d as u128, self.n_latents as u128);
         let attention = self.attention.kept(d);
-        let of_latents = latents * (6 * width + attention + self.feed_forward.kept(d));
+        let of_latents = latents * (6 * width + attention + self.feed_forward.activations(d));
         let of_image = (read as u128 + latents) * (2 * width + attention);
         (self.n_layers as u128).saturating_mul(of_latents + of_image)
     }
@@ -109,9 +109,9 @@ pub const ROLES: Roles = Roles::new(
     "Resampler",
     &[
         ("latents", TABLE),
-        ("latents", Declares::Stands(Place::Input)),
-        ("layers", Declares::Stands(Place::Blocks)),
-        ("final_norm", Declares::Stands(Place::Head)),
+        ("latents", Declaration::Place(Place::Input)),
+        ("layers", Declaration::Place(Place::Blocks)),
+        ("final_norm", Declaration::Place(Place::Head)),
     ],
 );
 
@@ -119,13 +119,13 @@ pub const ROLES: Roles = Roles::new(
 pub const LAYER_ROLES: Roles = Roles::new(
     "ResamplerLayer",
     &[
-        ("image_norm", Declares::Stands(Place::Mixer)),
-        ("attention", Declares::Stands(Place::Mixer)),
-        ("attention_residual", Declares::Stands(Place::Mixer)),
-        ("feed_forward", Declares::Stands(Place::FeedForward)),
+        ("image_norm", Declaration::Place(Place::Mixer)),
+        ("attention", Declaration::Place(Place::Mixer)),
+        ("attention_residual", Declaration::Place(Place::Mixer)),
+        ("feed_forward", Declaration::Place(Place::FeedForward)),
         (
             "feed_forward_residual",
-            Declares::Stands(Place::FeedForward),
+            Declaration::Place(Place::FeedForward),
         ),
     ],
 );
@@ -160,11 +160,11 @@ impl Resampler {
     /// Builds the resampler of vectors of `d` elements.
     pub(super) fn new(config: &ResamplerConfig, d: usize, dropouts: &Dropout, init: &Init) -> Self {
         let layer = |number: usize| {
-            let init = init.of(&number.to_string());
+            let init = init.part(&number.to_string());
             ResamplerLayer::new(config, d, dropouts, number, &init)
         };
         Self {
-            latents: init.of("latents").table(config.n_latents, d),
+            latents: init.part("latents").table(config.n_latents, d),
             layers: (0..config.n_layers).map(layer).collect(),
             final_norm: config.norm.init(d, init),
         }
@@ -178,7 +178,7 @@ impl Resampler {
         let mut x = latents.cast(image.dtype()).unsqueeze_dim::<3>(0);
         x = x.expand([batch, count, d]);
         for (number, layer) in self.layers.iter().enumerate() {
-            x = pass.block(format_args!("layers.{number}"), || {
+            x = pass.in_block(format_args!("layers.{number}"), || {
                 layer.forward(x.clone(), image, number, pass)
             });
         }
@@ -198,7 +198,7 @@ impl ResamplerLayer {
         let residual = || Residual::new(NormPlacement::default(), &config.norm, d, joined, init);
         let attends = AttentionShape {
             dropout: dropouts.attention,
-            ..AttentionShape::alone(d, 0)
+            ..AttentionShape::standalone(d, 0)
         };
         let block = BlockShape {
             d_model: d,
@@ -209,12 +209,12 @@ impl ResamplerLayer {
         let feed_forward = &config.feed_forward;
         Self {
             image_norm: config.norm.init(d, init),
-            attention: config.attention.init(&attends, &init.of("attention")),
+            attention: config.attention.init(&attends, &init.part("attention")),
             attention_residual: residual(),
             feed_forward: feed_forward.init(
                 &block,
                 dropouts.feed_forward,
-                &init.of("feed_forward"),
+                &init.part("feed_forward"),
             ),
             feed_forward_residual: residual(),
         }
@@ -224,18 +224,18 @@ impl ResamplerLayer {
         let count = x.dims()[1];
         let x = self
             .attention_residual
-            .around(x, "cross_attention", 0.0, pass, |latents| {
+            .apply(x, "cross_attention", 0.0, pass, |latents| {
                 let image = self.image_norm.forward(image.clone());
                 let memory = Tensor::cat(vec![image, latents.clone()], 1);
-                let mut cx = LayerContext::alone(memory.dims()[1], pass);
+                let mut cx = LayerContext::standalone(memory.dims()[1], pass);
                 (cx.layer, cx.owner) = (number, number);
                 cx.span.queries = count;
                 cx.memory = Some(&memory);
                 self.attention.layer().forward(latents, &mut cx)
             });
         self.feed_forward_residual
-            .around(x, "feed_forward", 0.0, pass, |x| {
-                let mut cx = LayerContext::alone(count, pass);
+            .apply(x, "feed_forward", 0.0, pass, |x| {
+                let mut cx = LayerContext::standalone(count, pass);
                 self.feed_forward.layer().forward(x, &mut cx)
             })
     }

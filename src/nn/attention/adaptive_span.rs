@@ -11,9 +11,9 @@
 //! The longest span among a layer's heads limits the keys that decoding keeps.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
-use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{self, Pattern, Query, SeenKeys, Span};
+use super::{Abilities, AttentionFacts, AttentionInputs, AttentionShape, Kind};
+use crate::faults::{MAX_POSITIONS, TableFaults};
+use crate::kernel::{self, KeyPattern, Pattern, Query, Span};
 use crate::nn::bounds::Bounds;
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
@@ -44,10 +44,10 @@ pub struct AdaptiveSpanConfig {
     pub heads: MultiHeadConfig,
     /// The longest span that a head can learn, its own position included.
     /// Source: Sukhbaatar et al. 2019, section 2.2.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub max_span: usize,
     /// R: positions beyond a span over which weights fall to zero. Source: Sukhbaatar et al. 2019, section 2.2.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub ramp: usize,
     /// Initial span of each head, as a share of `max_span`.
     pub init_span: f64,
@@ -107,7 +107,7 @@ impl AttentionFacts for AdaptiveSpanConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
@@ -127,8 +127,8 @@ impl AttentionFacts for AdaptiveSpanConfig {
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("max_span", self.max_span, LONGEST);
-        at.count("ramp", self.ramp, LONGEST);
+        at.count("max_span", self.max_span, MAX_POSITIONS);
+        at.count("ramp", self.ramp, MAX_POSITIONS);
         if !(0.0..=1.0).contains(&self.init_span) {
             let rule = format!(
                 "init_span = {:?} is a share of max_span, between 0 and 1",
@@ -145,7 +145,7 @@ impl AttentionFacts for AdaptiveSpanConfig {
 }
 
 /// Lower limit of the ramps, which keeps their logarithm finite; the ramp of every visible key is larger.
-const TINY: f64 = 1e-20;
+const MIN_RAMP: f64 = 1e-20;
 
 /// The keys within the span and ramp of each head.
 #[derive(Debug)]
@@ -155,26 +155,26 @@ struct Spans(
 );
 
 impl Spans {
-    fn around(&self, head: usize, positions: Range<usize>, keys: usize) -> Range<usize> {
+    fn keys_around(&self, head: usize, positions: Range<usize>, keys: usize) -> Range<usize> {
         let others = self.0[head] - 1;
         let start = positions.start.saturating_sub(others).min(keys);
         start..positions.end.saturating_add(others).min(keys)
     }
 }
 
-impl SeenKeys for Spans {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
-        see(self.around(query.head, query.position..query.position + 1, keys));
+impl KeyPattern for Spans {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+        see(self.keys_around(query.head, query.position..query.position + 1, keys));
     }
 
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         [_, head]: [usize; 2],
         positions: Range<usize>,
         keys: usize,
         see: &mut dyn FnMut(Range<usize>),
     ) {
-        see(self.around(head, positions, keys));
+        see(self.keys_around(head, positions, keys));
     }
 
     fn by_head(&self) -> bool {
@@ -189,7 +189,7 @@ impl AdaptiveSpan {
     }
 
     /// Returns the number of keys on one side of a query that each head sees: the distances x with m_z(x) > 0.
-    fn seen(&self) -> Vec<usize> {
+    fn visible_distances(&self) -> Vec<usize> {
         let spans = kernel::read(kernel::untracked(self.spans()));
         let each = spans.iter::<f32>();
         each.map(|z| {
@@ -212,24 +212,24 @@ impl AdaptiveSpan {
         let distances: Vec<f32> = (0..span.distances()).map(distance).collect();
         let spans = self.spans();
         let format = spans.dtype();
-        let z: Tensor<2> = kernel::full(spans).unsqueeze_dim(1);
+        let z: Tensor<2> = kernel::to_f32(spans).unsqueeze_dim(1);
         let x = TensorData::new(distances, [1, span.distances()]);
         let x = Tensor::<2>::from_data(x, (&z.device(), z.dtype()));
         let ramp = (z - x) / self.ramp as f64 + 1.0;
-        ramp.clamp(TINY, 1.0).log().cast(format)
+        ramp.clamp(MIN_RAMP, 1.0).log().cast(format)
     }
 }
 
 impl Layer for AdaptiveSpan {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         cx.pass
-            .add_loss("span", kernel::full(self.spans()).mean(), self.span_loss);
-        let seen = self.seen();
+            .add_loss("span", kernel::to_f32(self.spans()).mean(), self.span_loss);
+        let seen = self.visible_distances();
         let reach = self.reach_of(&seen);
         let heads = &self.heads;
-        heads.forward_reaching(x, cx, reach, |mut attended: Attended, cx| {
+        heads.forward_reaching(x, cx, reach, |mut attended: AttentionInputs, cx| {
             let [_, _, queries, keys, _] = attended.dims();
-            let relations = &mut attended.relations;
+            let relations = &mut attended.positional;
             let span = Span {
                 queries,
                 keys,
@@ -243,7 +243,7 @@ impl Layer for AdaptiveSpan {
     }
 
     fn reach(&self) -> Option<usize> {
-        self.reach_of(&self.seen())
+        self.reach_of(&self.visible_distances())
     }
 
     fn empty_state(&self, of: StateUse) -> LayerState {
@@ -255,6 +255,6 @@ impl Layer for AdaptiveSpan {
 pub const BOUNDS: Bounds = Bounds {
     holder: "AdaptiveSpan",
     field: "span",
-    least: 0.0,
-    most: 1.0,
+    min: 0.0,
+    max: 1.0,
 };

@@ -4,7 +4,7 @@
 //! knows how many tokens will come reserves room for them. If later queries see only the newest tokens, older ones are dropped:
 //! room for about twice as many as they see is enough for any text.
 
-use crate::nn::state::Kept;
+use crate::nn::state::DecodingState;
 use burn::tensor::{Int, Tensor};
 use std::ops::Range;
 
@@ -38,7 +38,7 @@ impl LayerCache {
     }
 
     /// Returns the number of tokens that there is room for.
-    pub fn room(&self) -> usize {
+    pub fn capacity(&self) -> usize {
         let stored = self.stored.as_ref();
         stored.map_or(0, |(keys, _)| keys.dims()[2])
     }
@@ -49,7 +49,7 @@ impl LayerCache {
     }
 
     /// Returns the keys and values of a memory, which are computed at the first call.
-    pub fn kept(
+    pub fn get_or_compute(
         &mut self,
         compute: impl FnOnce() -> (Tensor<4>, Tensor<4>),
     ) -> (Tensor<4>, Tensor<4>) {
@@ -85,9 +85,9 @@ impl LayerCache {
         if later >= before {
             // Later queries see only new tokens.
             let tail = |x: &Tensor<4>| x.clone().slice(all(later - before..new));
-            let room = self.new_room(len - later, reach);
+            let room = self.new_capacity(len - later, reach);
             let (keys, values) = (tail(&key), tail(&value));
-            self.stored = Some((grown(keys, room), grown(values, room)));
+            self.stored = Some((with_capacity(keys, room), with_capacity(values, room)));
             self.first = later;
             let behind = |x: Tensor<4>, new| Tensor::cat(vec![x.slice(old.clone()), new], 2);
             return match stored {
@@ -99,9 +99,9 @@ impl LayerCache {
             unreachable!("earlier tokens are stored")
         };
         if keys.dims()[2] < len - self.first {
-            let room = self.new_room(len - seen, reach);
-            keys = grown(keys.slice(old.clone()), room);
-            values = grown(values.slice(old), room);
+            let room = self.new_capacity(len - seen, reach);
+            keys = with_capacity(keys.slice(old.clone()), room);
+            values = with_capacity(values.slice(old), room);
             self.first = seen;
         }
         let place = all(before - self.first..len - self.first);
@@ -117,7 +117,7 @@ impl LayerCache {
     }
 
     /// Returns the capacity to allocate when `needed` tokens must be stored at once.
-    fn new_room(&self, needed: usize, reach: Option<usize>) -> usize {
+    fn new_capacity(&self, needed: usize, reach: Option<usize>) -> usize {
         let doubled = match self.reserved < self.len {
             true => needed.next_power_of_two().max(16),
             false => self.reserved,
@@ -130,7 +130,7 @@ impl LayerCache {
     }
 }
 
-impl Kept for LayerCache {
+impl DecodingState for LayerCache {
     /// Reorders the rows, as beam search does with its hypotheses.
     fn select(&mut self, rows: &Tensor<1, Int>) {
         if let Some((keys, values)) = self.stored.take() {
@@ -143,13 +143,13 @@ impl Kept for LayerCache {
         self.reserved = tokens;
     }
 
-    fn cloned(&self) -> Box<dyn Kept> {
+    fn clone_box(&self) -> Box<dyn DecodingState> {
         Box::new(self.clone())
     }
 }
 
 /// Appends new keys and values to old ones, if there are any.
-pub(super) fn behind(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
+pub(super) fn append_to(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Tensor<4>; 2] {
     match old {
         Some([old_k, old_v]) => [
             Tensor::cat(vec![old_k, k], 2),
@@ -160,7 +160,7 @@ pub(super) fn behind(old: Option<[Tensor<4>; 2]>, [k, v]: [Tensor<4>; 2]) -> [Te
 }
 
 /// Returns a copy of `x` with capacity for `room` positions.
-fn grown(x: Tensor<4>, room: usize) -> Tensor<4> {
+fn with_capacity(x: Tensor<4>, room: usize) -> Tensor<4> {
     let [batch, heads, used, d] = x.dims();
     let room = Tensor::zeros([batch, heads, room, d], &x.device());
     room.slice_assign([0..batch, 0..heads, 0..used, 0..d], x)
@@ -198,7 +198,7 @@ mod tests {
                     assert_eq!(x.into_data().iter::<f32>().collect::<Vec<_>>(), wanted);
                 }
                 assert_eq!(cache.len(), before + new);
-                most = most.max(cache.room());
+                most = most.max(cache.capacity());
             }
             assert!(reach.is_none_or(|reach| most <= 2 * reach + 16), "{most}");
         }

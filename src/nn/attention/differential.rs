@@ -15,7 +15,7 @@
 
 use super::multi_head::gate::Gate;
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
+use super::{Abilities, AttentionFacts, AttentionInputs, AttentionShape, Kind};
 use crate::faults::TableFaults;
 use crate::kernel::{self, Positional};
 use crate::nn::init::Init;
@@ -39,7 +39,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Initial standard deviation of the four vectors. Source: Ye et al. 2024, released code.
-const FIRST_STD: f32 = 0.1;
+const INITIAL_STD: f32 = 0.1;
 
 /// Settings of differential attention: those of multi-head attention, the initial λ and the norm of the results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -102,7 +102,7 @@ impl DifferentialConfig {
     /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Differential {
         let d_head = self.heads.d_head(shape.d_model);
-        let vector = |name| init.of(name).normal(d_head, FIRST_STD);
+        let vector = |name| init.part(name).normal(d_head, INITIAL_STD);
         let by_depth = 0.8 - 0.6 * (-0.3 * shape.layer as f64).exp();
         Differential {
             heads: MultiHead::new(&self.heads, shape, init),
@@ -126,7 +126,7 @@ impl AttentionFacts for DifferentialConfig {
     }
 
     /// An odd number of heads is doubled, with heads half as wide.
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         let odd = usize::from(!heads.n_kv_heads().is_multiple_of(2));
         self.heads = MultiHeadConfig {
             n_heads: heads.n_heads << odd,
@@ -149,7 +149,7 @@ impl AttentionFacts for DifferentialConfig {
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.within("norm", |at| self.norm.faults(at));
+        at.nested("norm", |at| self.norm.faults(at));
         if let Some(lambda) = self.lambda_init
             && !(0.0..=1.0).contains(&lambda)
         {
@@ -175,9 +175,9 @@ impl AttentionFacts for DifferentialConfig {
     }
 
     /// Adds the results of all heads over both halves of the values, and their difference before the norm.
-    fn kept(&self, d_model: usize) -> u128 {
+    fn activations(&self, d_model: usize) -> u128 {
         let width = self.heads.n_heads as u128 * self.heads.d_head(d_model) as u128;
-        self.heads.kept(d_model) + 3 * width
+        self.heads.activations(d_model) + 3 * width
     }
 
     /// Counts the weights twice, since they are computed for each half of the values.
@@ -198,14 +198,14 @@ impl Differential {
     }
 
     /// Computes the results `[batch, n_heads / 2, queries, 2·d_head]` from queries, keys and values by heads.
-    fn weigh(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
-        attended.observed(cx);
+    fn weigh(&self, attended: AttentionInputs, cx: &LayerContext) -> Tensor<4> {
+        attended.observe(cx);
         let [batch, heads, queries, _, d_head] = attended.dims();
         let lambda = self.lambda();
         // All layers share one bias tensor. Both uses here count as one use of it, so that gradients are added in one order.
         let relations = Positional {
-            bias: attended.relations.bias.as_separate_node(),
-            ..attended.relations
+            bias: attended.positional.bias.as_separate_node(),
+            ..attended.positional
         };
         let values = attended.v.chunk(2, 1);
         let differences = values.into_iter().map(|half| {

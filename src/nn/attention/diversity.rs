@@ -13,7 +13,12 @@ use burn::tensor::{Bool, Tensor, TensorData};
 const TINY: f64 = 1e-12;
 
 /// Adds the loss of head outputs `[batch, heads, positions, d_head]` to a pass.
-pub(super) fn add(heads: &Tensor<4>, lengths: Option<&[usize]>, coefficient: f64, pass: &Pass) {
+pub(super) fn add_loss(
+    heads: &Tensor<4>,
+    lengths: Option<&[usize]>,
+    coefficient: f64,
+    pass: &Pass,
+) {
     if let Some(mean) = similarity(heads.clone(), lengths) {
         pass.add_loss("head_similarity", mean, coefficient);
     }
@@ -30,7 +35,7 @@ pub fn similarity(heads: Tensor<4>, lengths: Option<&[usize]>) -> Option<Tensor<
     }
     // All that follows uses one view, so the heads get their gradient in one piece and the order of sums does not depend on the
     // surrounding graph.
-    let heads = kernel::full(heads.swap_dims(1, 2));
+    let heads = kernel::to_f32(heads.swap_dims(1, 2));
     let sizes = (heads.clone().square().sum_dim(3) + TINY).sqrt();
     let mean = (heads / sizes).mean_dim(2);
     let cosines = mean.square().sum_dim(3).reshape([batch, seq]);

@@ -6,14 +6,14 @@
 
 use crate::kernel::{self, AttentionOptions, Positional, Query, QuerySelection, Relative};
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use burn::tensor::Tensor;
 
 /// Maximum number of queries that are measured.
-pub const QUERIES: usize = 128;
+pub const MAX_QUERIES: usize = 128;
 
 /// The arguments of an attention kernel call.
-pub(super) struct Weighing<'a> {
+pub(super) struct WeighingArgs<'a> {
     /// `[batch, heads, queries, d_head]`.
     pub q: &'a Tensor<4>,
     /// `[batch, kv heads, keys, d_head]`.
@@ -23,29 +23,29 @@ pub(super) struct Weighing<'a> {
     /// Scale and soft cap.
     pub options: AttentionOptions,
     /// Whether this is cross-attention.
-    pub crossed: bool,
+    pub is_cross: bool,
     /// Whether each key stands for several positions, so that no query has a key at its own position.
-    pub summaries: bool,
+    pub keys_are_summaries: bool,
 }
 
 /// Notes the entropy of some queries if the pass is asked for it.
-pub(super) fn read(pass: &Pass, weighing: &Weighing) {
+pub(super) fn note_entropy(pass: &Pass, weighing: &WeighingArgs) {
     let Some(probe) = pass.probe() else { return };
     if let Some(sample) = probe.sample() {
         let entropy = weighing.entropy(sample);
-        probe.note_entropy(entropy, weighing.crossed);
+        probe.note_entropy(entropy, weighing.is_cross);
     }
 }
 
 /// Records the result of `change` on all weights of a layer's attention, if the pass records attention weights.
-pub(super) fn record(
+pub(super) fn record_weights(
     pass: &Pass,
     layer: usize,
-    weighing: &Weighing,
+    weighing: &WeighingArgs,
     change: impl FnOnce(Tensor<4>) -> Tensor<4>,
 ) {
     if let Some(record) = pass.record().filter(|record| record.keeps_attentions()) {
-        record.note_attention(layer, weighing.crossed, change(weighing.weights()));
+        record.note_attention(layer, weighing.is_cross, change(weighing.weights()));
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn untracked(relations: &Positional) -> Positional {
     }
 }
 
-impl Weighing<'_> {
+impl WeighingArgs<'_> {
     /// Returns all weights, `[batch, heads, queries, keys]`, without gradient tracking.
     fn weights(&self) -> Tensor<4> {
         let (q, k) = (self.q.clone(), self.k.clone());
@@ -76,16 +76,16 @@ impl Weighing<'_> {
     }
 
     /// Returns the mean entropy over heads and sampled queries of a row.
-    fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
+    fn entropy(&self, ProbeSample { row, length, .. }: ProbeSample) -> f64 {
         let [_, _, queries, _] = self.q.dims();
-        let queries = &spread(length.unwrap_or(queries).clamp(1, queries));
+        let queries = &spread_indices(length.unwrap_or(queries).clamp(1, queries));
         let relations = self.untracked();
         let (q, k) = (self.q.clone(), self.k.clone());
         let (q, k) = (kernel::untracked(q), kernel::untracked(k));
         let chosen = QuerySelection { row, queries };
         let entropy = kernel::attention_entropy(q, k, &relations, self.options, chosen);
         let entropy = kernel::read(entropy);
-        let counted = self.counted(row, queries);
+        let counted = self.counted_queries(row, queries);
         let of_heads = entropy.iter::<f32>().zip(counted.iter().cycle());
         let of_counted = of_heads.filter(|(_, counts)| **counts);
         let entropies: Vec<f64> = of_counted.map(|(x, _)| f64::from(x)).collect();
@@ -94,7 +94,7 @@ impl Weighing<'_> {
 
     /// Returns, for each query, whether it counts: padding queries do not see themselves and are left out. Queries whose keys
     /// include no key of their own always count.
-    fn counted(&self, row: usize, queries: &[usize]) -> Vec<bool> {
+    fn counted_queries(&self, row: usize, queries: &[usize]) -> Vec<bool> {
         let Positional {
             visible, offset, ..
         } = self.relations;
@@ -107,18 +107,18 @@ impl Weighing<'_> {
                 position,
             };
             let mut hidden = [false];
-            visible.hide(query, keys, position, &mut hidden, true);
+            visible.mask_scores(query, keys, position, &mut hidden, true);
             !hidden[0]
         };
         let each = queries.iter();
-        each.map(|query| self.crossed || self.summaries || sees_itself(query))
+        each.map(|query| self.is_cross || self.keys_are_summaries || sees_itself(query))
             .collect()
     }
 }
 
 /// Returns at most [`QUERIES`] of `queries` indices, spread evenly and including the last one.
-pub(super) fn spread(queries: usize) -> Vec<usize> {
-    let chosen = queries.min(QUERIES);
+pub(super) fn spread_indices(queries: usize) -> Vec<usize> {
+    let chosen = queries.min(MAX_QUERIES);
     (1..=chosen).map(|i| i * queries / chosen - 1).collect()
 }
 
@@ -128,9 +128,12 @@ mod tests {
 
     #[test]
     fn queries_are_spread_over_the_row() {
-        assert_eq!(spread(3), [0, 1, 2]);
-        assert_eq!(spread(QUERIES), (0..QUERIES).collect::<Vec<_>>());
-        let chosen = spread(1000);
+        assert_eq!(spread_indices(3), [0, 1, 2]);
+        assert_eq!(
+            spread_indices(MAX_QUERIES),
+            (0..MAX_QUERIES).collect::<Vec<_>>()
+        );
+        let chosen = spread_indices(1000);
         assert_eq!((chosen.len(), chosen[0], chosen[127]), (128, 6, 999));
         assert!(chosen.windows(2).all(|w| (7..=8).contains(&(w[1] - w[0]))));
     }

@@ -31,7 +31,7 @@ pub struct AttentionShape {
 
 impl AttentionShape {
     /// Returns the shape of attention outside a stack: the first layer of a network that reads both ways.
-    pub fn alone(d_model: usize, context: usize) -> Self {
+    pub fn standalone(d_model: usize, context: usize) -> Self {
         Self {
             d_model,
             d_memory: d_model,
@@ -47,24 +47,24 @@ impl AttentionShape {
 
 /// The reading directions that a kind supports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reads {
+pub enum ReadingDirection {
     /// A query may or may not see later keys, as the stack requires.
-    EitherWay,
+    Either,
     /// Every query sees keys on both sides; the kind cannot be causal.
-    BothWays,
+    Bidirectional,
     /// No query sees a later key.
-    LeftToRight,
+    Causal,
 }
 
 /// The surroundings that a kind supports.
 #[derive(Clone, Copy, Debug)]
 pub struct Abilities {
     /// The reading directions.
-    pub reads: Reads,
+    pub reads: ReadingDirection,
     /// The ways in which positions may act on the heads.
     pub positions: &'static [HeadEffect],
     /// Whether a rotation can be applied to values as well as keys.
-    pub turned_values: bool,
+    pub rotated_values: bool,
     /// Whether documents of one row can be masked from each other.
     pub documents: bool,
     /// Whether the source of a prefix language model can see all of itself.
@@ -83,9 +83,9 @@ pub struct Abilities {
 impl Abilities {
     /// The abilities of dot-product attention over keys that are visible or masked.
     pub const ALL: Self = Self {
-        reads: Reads::EitherWay,
+        reads: ReadingDirection::Either,
         positions: &[HeadEffect::Rotation, HeadEffect::Bias, HeadEffect::Vectors],
-        turned_values: true,
+        rotated_values: true,
         documents: true,
         prefix: true,
         segments: true,
@@ -105,7 +105,7 @@ pub trait AttentionFacts {
     fn heads(&self) -> MultiHeadConfig;
 
     /// Replaces the heads by others, for example fewer or narrower ones; settings with one number per head are adapted.
-    fn take_heads(&mut self, heads: MultiHeadConfig);
+    fn set_heads(&mut self, heads: MultiHeadConfig);
 
     /// Returns the width of the part of a head that positions act on, in a model of width `d_model`.
     fn d_head(&self, d_model: usize) -> usize {
@@ -141,7 +141,7 @@ pub trait AttentionFacts {
 
     /// Whether results depend on absolute positions in a row, for example because blocks are counted from its first position. A
     /// packed document is then read differently from the same document by itself.
-    fn counts_from_row(&self) -> bool {
+    fn depends_on_absolute_position(&self) -> bool {
         false
     }
 
@@ -155,11 +155,11 @@ pub trait AttentionFacts {
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize>;
 
     /// Reports invalid settings in a stack that reads inputs of up to `context` positions, if that is known.
-    fn faults_within(&self, _context: Option<usize>, _causal: bool, _at: &mut TableFaults) {}
+    fn faults_in_context(&self, _context: Option<usize>, _causal: bool, _at: &mut TableFaults) {}
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    fn kept(&self, d_model: usize) -> u128 {
-        self.heads().kept(d_model)
+    fn activations(&self, d_model: usize) -> u128 {
+        self.heads().activations(d_model)
     }
 
     /// Returns the multiplications of a forward pass in a model of width `d_model`; `pairs` are the number of queries, the number
@@ -191,7 +191,7 @@ impl AttentionConfig {
             ..heads
         };
         let mut changed = self.clone();
-        changed.facts_mut().take_heads(heads);
+        changed.facts_mut().set_heads(heads);
         changed
     }
 
@@ -212,12 +212,12 @@ impl AttentionConfig {
 
     /// Sets the memory in evaluation and decoding to this many positions, if the attention has a memory; returns whether it has
     /// one.
-    pub fn remember_at_evaluation(&mut self, positions: usize) -> bool {
+    pub fn set_evaluation_memory(&mut self, positions: usize) -> bool {
         let mut heads = self.heads();
         let remembers = heads.segments().is_some();
         if remembers {
             heads.memory_at_evaluation = Some(positions);
-            self.facts_mut().take_heads(heads);
+            self.facts_mut().set_heads(heads);
         }
         remembers
     }
@@ -233,7 +233,7 @@ impl AttentionConfig {
             at.fault(&["memory", "memory_at_evaluation", "kind"], rule);
         }
         if !facts.abilities().sinks {
-            facts.heads().sinks.out_of_place(self.kind(), at);
+            facts.heads().sinks.unsupported_fault(self.kind(), at);
         }
         facts.faults(d_model, at)
     }
@@ -256,23 +256,23 @@ impl AttentionConfig {
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
     pub fn kept(&self, d_model: usize) -> u128 {
-        self.facts().kept(d_model)
+        self.facts().activations(d_model)
     }
 
     /// Returns how many values per row are kept for the hidden states of earlier segments.
-    pub fn kept_earlier(&self, d_model: usize) -> u128 {
-        self.facts().heads().kept_earlier(d_model)
+    pub fn segment_memory_activations(&self, d_model: usize) -> u128 {
+        self.facts().heads().segment_memory_activations(d_model)
     }
 
     /// Returns the multiplications of a forward pass over `tokens` positions that see each other, in a model of width `d_model`.
     pub fn products(&self, d_model: usize, tokens: usize, causal: bool) -> u128 {
         let facts = self.facts();
-        facts.products(d_model, self.pairs(tokens, causal))
+        facts.products(d_model, self.query_key_counts(tokens, causal))
     }
 
     /// Returns, for `tokens` positions that see each other: the number of queries, the number of positions with keys, and the
     /// maximum number of keys that a query meets.
-    pub fn pairs(&self, tokens: usize, causal: bool) -> [usize; 3] {
+    pub fn query_key_counts(&self, tokens: usize, causal: bool) -> [usize; 3] {
         let facts = self.facts();
         let sources = tokens.saturating_add(facts.heads().memory);
         [tokens, sources, facts.keys(tokens, causal)]
@@ -289,7 +289,7 @@ impl AttentionConfig {
     }
 
     /// Whether the attention supports positions that act on its heads in this way.
-    pub fn carries(&self, means: HeadEffect) -> bool {
+    pub fn supports_effect(&self, means: HeadEffect) -> bool {
         self.facts().abilities().positions.contains(&means)
     }
 }

@@ -7,10 +7,10 @@
 use super::MultiHeadConfig;
 use super::multi_head::MultiHead;
 use super::random_features::RandomFeatures;
-use super::{Abilities, Attended, AttentionShape, Reads};
+use super::{Abilities, AttentionInputs, AttentionShape, ReadingDirection};
 use crate::faults::TableFaults;
 use crate::kernel::Sequences;
-use crate::kernel::prefix_sums::{FeatureMap, Features, RunningSums, attention_by_features};
+use crate::kernel::linear_attention::{FeatureMap, Features, RunningSums, linear_attention};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::position::HeadEffect;
@@ -26,12 +26,12 @@ pub struct Featured {
     n_kv_heads: usize,
     d_head: usize,
     #[module(skip)]
-    features: Source,
+    features: FeatureSource,
 }
 
 /// The source of the features.
 #[derive(Clone, Debug)]
-pub(super) enum Source {
+pub(super) enum FeatureSource {
     /// Features of the vectors themselves.
     Plain(Features),
     /// Features of products with random vectors.
@@ -44,7 +44,7 @@ impl Featured {
         heads: &MultiHeadConfig,
         shape: &AttentionShape,
         init: &Init,
-        source: Source,
+        source: FeatureSource,
     ) -> Self {
         Self {
             heads: MultiHead::new(heads, shape, init),
@@ -59,50 +59,55 @@ impl Featured {
     /// # Panics
     /// If the features are not random, or `rows` does not consist of whole rows.
     #[must_use]
-    pub fn projected_on(mut self, rows: Vec<f32>) -> Self {
+    pub fn with_random_vectors(mut self, rows: Vec<f32>) -> Self {
         match &mut self.features {
-            Source::Random(random) => random.give(rows),
-            Source::Plain(_) => unreachable!("these features have no projection"),
+            FeatureSource::Random(random) => random.set_vectors(rows),
+            FeatureSource::Plain(_) => unreachable!("these features have no projection"),
         }
         self
     }
 
-    fn map(&self, x: &Tensor<3>, cx: &LayerContext) -> FeatureMap {
+    fn feature_map(&self, x: &Tensor<3>, cx: &LayerContext) -> FeatureMap {
         match &self.features {
-            Source::Plain(features) => FeatureMap::plain(*features),
-            Source::Random(random) => random.map(cx.pass, &x.device()),
+            FeatureSource::Plain(features) => FeatureMap::plain(*features),
+            FeatureSource::Random(random) => random.feature_map(cx.pass, &x.device()),
         }
     }
 
     /// Takes the kept sums out of the state, if there are any.
-    fn kept(&self, state: Option<&mut LayerState>) -> Option<RunningSums> {
+    fn take_sums(&self, state: Option<&mut LayerState>) -> Option<RunningSums> {
         match state {
             Some(LayerState::Recurrent(vectors)) => {
-                RunningSums::of(std::mem::take(vectors), self.n_kv_heads, self.d_head)
+                RunningSums::from_vectors(std::mem::take(vectors), self.n_kv_heads, self.d_head)
             }
             _ => None,
         }
     }
 
-    fn weigh(&self, attended: Attended, cx: &mut LayerContext, map: &FeatureMap) -> Tensor<4> {
-        let Attended {
+    fn weigh(
+        &self,
+        attended: AttentionInputs,
+        cx: &mut LayerContext,
+        map: &FeatureMap,
+    ) -> Tensor<4> {
+        let AttentionInputs {
             q,
             k,
             v,
-            relations,
-            crossed,
+            positional: relations,
+            is_cross: crossed,
             ..
         } = attended;
         let visible = relations.visible;
-        let before = self.kept(cx.state.as_deref_mut());
+        let before = self.take_sums(cx.state.as_deref_mut());
         let Some(state @ LayerState::Recurrent(_)) = cx.state.as_deref_mut() else {
-            return attention_by_features(q, k, v, map, &visible);
+            return linear_attention(q, k, v, map, &visible);
         };
         let (y, after) = if crossed {
-            let sums = RunningSums::of_keys(k, v, map, visible.lengths.as_deref());
-            (sums.read(q, map), sums)
+            let sums = RunningSums::from_keys(k, v, map, visible.lengths.as_deref());
+            (sums.attend(q, map), sums)
         } else {
-            let sequences = Sequences::of(cx.visible, cx.span);
+            let sequences = Sequences::from_visibility(cx.visible, cx.span);
             RunningSums::advance(before, [q, k, v], map, &sequences)
         };
         *state = LayerState::Recurrent(after.into_vectors());
@@ -112,12 +117,12 @@ impl Featured {
 
 impl Layer for Featured {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let map = self.map(&x, cx);
+        let map = self.feature_map(&x, cx);
         // The sums of a memory are computed once.
         if cx.memory.is_some()
-            && let Some(sums) = self.kept(cx.state.as_deref_mut())
+            && let Some(sums) = self.take_sums(cx.state.as_deref_mut())
         {
-            let y = self.heads.forward_queries(x, |q| sums.read(q, &map));
+            let y = self.heads.forward_queries(x, |q| sums.attend(q, &map));
             if let Some(state) = cx.state.as_deref_mut() {
                 *state = LayerState::Recurrent(sums.into_vectors());
             }
@@ -142,9 +147,9 @@ impl Layer for Featured {
 /// Returns the abilities of attention by features, with these ways for positions to act on its heads.
 pub(super) fn abilities(positions: &'static [HeadEffect]) -> Abilities {
     Abilities {
-        reads: Reads::EitherWay,
+        reads: ReadingDirection::Either,
         positions,
-        turned_values: true,
+        rotated_values: true,
         documents: true,
         prefix: false,
         segments: false,

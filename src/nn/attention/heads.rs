@@ -5,7 +5,7 @@ use super::multi_head::gate::Gate;
 use super::multi_head::sinks::Sinks;
 use super::segments::{self, SegmentMemory};
 use super::{Abilities, AttentionConfig, AttentionFacts, Kind};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::nn::norm::NormConfig;
 use crate::nn::position::HeadEffect;
 use crate::one_table::is_usual;
@@ -13,22 +13,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of heads of any attention.
-pub(super) const MOST_HEADS: usize = 4096;
+pub(super) const MAX_HEADS: usize = 4096;
 
 /// Settings of multi-head attention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MultiHeadConfig {
     /// Query heads. Source: Vaswani et al. 2017, section 3.2.2.
-    #[schemars(range(min = 1, max = MOST_HEADS))]
+    #[schemars(range(min = 1, max = MAX_HEADS))]
     pub n_heads: usize,
     /// Key and value heads, a divisor of `n_heads`; `n_heads` when absent.
     /// Source: Shazeer 2019; Ainslie et al. 2023, section 2.2.
-    #[schemars(range(min = 1, max = MOST_HEADS))]
+    #[schemars(range(min = 1, max = MAX_HEADS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_kv_heads: Option<usize>,
     /// Width of a head; d_model / n_heads when absent.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
     /// Whether queries, keys and values have biases.
@@ -75,12 +75,12 @@ pub struct MultiHeadConfig {
     pub head_diversity: f64,
     /// Number of hidden states of earlier segments that the layer attends to, the newest ones; 0 for none.
     /// Source: Dai et al. 2019, section 3.2.
-    #[schemars(range(max = crate::faults::LONGEST))]
+    #[schemars(range(max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub memory: usize,
     /// `memory` in evaluation and decoding; `memory` itself when absent. With 0, decoding sees its text as one segment, up to the
     /// context. Source: Dai et al. 2019, section 3.2.
-    #[schemars(range(max = crate::faults::LONGEST))]
+    #[schemars(range(max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub memory_at_evaluation: Option<usize>,
     /// Whether each query sees as many keys as `memory` has positions, its own included.
@@ -116,7 +116,7 @@ impl Default for MultiHeadConfig {
 impl MultiHeadConfig {
     /// Reports invalid settings and returns the width of a head, if valid; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.within("qk_norm", |at| self.qk_norm.faults(at));
+        at.nested("qk_norm", |at| self.qk_norm.faults(at));
         if self.qk_norm_across && self.qk_norm.is_none() {
             let rule = "qk_norm_across = true has no effect without a qk_norm; give one, { kind = \"rms\" }, or leave it out";
             at.fault(&["qk_norm_across", "qk_norm"], rule);
@@ -140,9 +140,9 @@ impl MultiHeadConfig {
             at.fault(&["head_diversity", "n_heads"], rule);
         }
         segments::faults(self, at);
-        let heads = at.count("n_heads", self.n_heads, MOST_HEADS);
-        let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MOST_HEADS);
-        let head = at.count("d_head", self.d_head.unwrap_or(1), WIDEST);
+        let heads = at.count("n_heads", self.n_heads, MAX_HEADS);
+        let kv = at.count("n_kv_heads", self.n_kv_heads.unwrap_or(1), MAX_HEADS);
+        let head = at.count("d_head", self.d_head.unwrap_or(1), MAX_WIDTH);
         if !heads {
             return None;
         }
@@ -168,7 +168,7 @@ impl MultiHeadConfig {
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         let (heads, kv_heads) = (self.n_heads as u128, self.n_kv_heads() as u128);
         let gate = self.gate_width(d_model);
         // The gate's values, and the results after it.
@@ -202,7 +202,7 @@ impl MultiHeadConfig {
 
     /// Returns how many values per row are kept for the hidden states of earlier segments: the states themselves, the states as
     /// the layer reads them, their keys and their values.
-    pub fn kept_earlier(&self, d_model: usize) -> u128 {
+    pub fn segment_memory_activations(&self, d_model: usize) -> u128 {
         let width = self.n_kv_heads() as u128 * self.d_head(d_model) as u128;
         2 * self.memory as u128 * (d_model as u128 + width)
     }
@@ -244,7 +244,7 @@ impl AttentionFacts for MultiHeadConfig {
         self.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         *self = heads;
     }
 

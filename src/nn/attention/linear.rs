@@ -6,11 +6,11 @@
 //! itself, as RoFormer's section 3.3 does in the numerator only, gives weights that do not sum to 1. Performer's features respect
 //! rotations exactly, in expectation.
 
-use super::featured::{self, Featured, Source};
+use super::featured::{self, FeatureSource, Featured};
 use super::multi_head::MultiHeadConfig;
 use super::{Abilities, AttentionFacts, AttentionShape, Kind};
 use crate::faults::TableFaults;
-use crate::kernel::prefix_sums::Features;
+use crate::kernel::linear_attention::Features;
 use crate::nn::init::Init;
 use crate::one_table::one_table;
 use schemars::JsonSchema;
@@ -39,7 +39,12 @@ one_table!(LinearConfig, heads: MultiHeadConfig, |_| &[]);
 impl LinearConfig {
     /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Featured {
-        Featured::new(&self.heads, shape, init, Source::Plain(Features::Elu))
+        Featured::new(
+            &self.heads,
+            shape,
+            init,
+            FeatureSource::Plain(Features::Elu),
+        )
     }
 }
 
@@ -52,7 +57,7 @@ impl AttentionFacts for LinearConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 

@@ -13,8 +13,8 @@
 //! (theorem 2), whatever scheme initialises the other matrices.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionInputs, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{self, Positional};
 use crate::nn::init::Init;
 use crate::nn::layer::{Layer, LayerContext};
@@ -58,7 +58,7 @@ pub struct LinformerConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Number of keys and values that positions are projected to. Source: Wang et al. 2020, section 4.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub k: usize,
     /// Which heads and layers share a projection. Source: Wang et al. 2020, section 4.
     pub sharing: Sharing,
@@ -140,15 +140,15 @@ impl AttentionFacts for LinformerConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            reads: Reads::BothWays,
+            reads: ReadingDirection::Bidirectional,
             positions: &[],
-            turned_values: false,
+            rotated_values: false,
             documents: false,
             prefix: false,
             segments: false,
@@ -163,13 +163,13 @@ impl AttentionFacts for LinformerConfig {
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("k", self.k, LONGEST);
+        at.count("k", self.k, MAX_POSITIONS);
         self.heads.faults(d_model, at)
     }
 
     /// Besides what all heads keep: keys and values once more, transposed for the projection.
-    fn kept(&self, d_model: usize) -> u128 {
-        self.heads.kept(d_model) + 2 * self.kv_width(d_model)
+    fn activations(&self, d_model: usize) -> u128 {
+        self.heads.activations(d_model) + 2 * self.kv_width(d_model)
     }
 
     fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
@@ -187,7 +187,7 @@ impl LinformerConfig {
 
 impl Linformer {
     /// Projects `x` `[batch, kv heads, positions, d_head]` to `[batch, kv heads, k, d_head]`.
-    fn projected(&self, x: Tensor<4>, weight: &Tensor<2>) -> Tensor<4> {
+    fn project_positions(&self, x: Tensor<4>, weight: &Tensor<2>) -> Tensor<4> {
         let [batch, heads, positions, d_head] = x.dims();
         assert!(
             positions <= self.context,
@@ -215,20 +215,20 @@ impl Linformer {
         projected.swap_dims(2, 3)
     }
 
-    fn weighed(&self, attended: Attended, cx: &LayerContext) -> Tensor<4> {
+    fn attend(&self, attended: AttentionInputs, cx: &LayerContext) -> Tensor<4> {
         let lent = || cx.lent.clone();
         let own = |map: &Option<Projection>| map.as_ref().map(|map| map.weight.val());
         let Some(of_keys) = own(&self.project_keys).or_else(lent) else {
             unreachable!("the first layer with these keys has a projection and lends it")
         };
         let of_values = own(&self.project_values).unwrap_or_else(|| of_keys.clone());
-        let lengths = attended.relations.visible.lengths.as_deref();
-        let k = self.projected(without_padding(attended.k, lengths), &of_keys);
-        let v = self.projected(without_padding(attended.v, lengths), &of_values);
-        let attended = Attended {
+        let lengths = attended.positional.visible.lengths.as_deref();
+        let k = self.project_positions(zero_padding(attended.k, lengths), &of_keys);
+        let v = self.project_positions(zero_padding(attended.v, lengths), &of_values);
+        let attended = AttentionInputs {
             k,
             v,
-            relations: Positional::default(),
+            positional: Positional::default(),
             ..attended
         };
         attended.softmax_over_summaries(cx)
@@ -236,9 +236,9 @@ impl Linformer {
 }
 
 /// Returns `x` `[batch, heads, positions, d_head]` with zeros at the positions beyond the rows' lengths.
-pub(super) fn without_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor<4> {
+pub(super) fn zero_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor<4> {
     let [batch, _, positions, _] = x.dims();
-    let Some(factors) = padding::tokens(lengths, positions) else {
+    let Some(factors) = padding::token_mask(lengths, positions) else {
         return x;
     };
     let factors = TensorData::new(factors, [batch, 1, positions, 1]);
@@ -249,14 +249,14 @@ pub(super) fn without_padding(x: Tensor<4>, lengths: Option<&[usize]>) -> Tensor
 impl Layer for Linformer {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         self.heads
-            .forward_with(x, cx, |attended, cx| self.weighed(attended, cx))
+            .forward_with(x, cx, |attended, cx| self.attend(attended, cx))
     }
 
     fn max_len(&self) -> Option<usize> {
         Some(self.context)
     }
 
-    fn lent(&self) -> Option<Tensor<2>> {
+    fn lent_matrix(&self) -> Option<Tensor<2>> {
         let lends = self.sharing == Sharing::Layerwise;
         let map = self.project_keys.as_ref().filter(|_| lends);
         map.map(|map| map.weight.val())

@@ -7,9 +7,9 @@
 //! with the length. In decoding a layer keeps only the keys that a later query may see.
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, KeyWeighing, Kind};
-use crate::faults::{LONGEST, TableFaults};
-use crate::kernel::{Query, SeenKeys};
+use super::{Abilities, AttentionFacts, AttentionInputs, AttentionShape, KeyWeighing, Kind};
+use crate::faults::{MAX_POSITIONS, TableFaults};
+use crate::kernel::{KeyPattern, Query};
 use crate::nn::init::Init;
 use crate::nn::layer::LayerContext;
 use crate::one_table::one_table;
@@ -35,13 +35,13 @@ pub struct LocalConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions of a block. Source: Liu et al. 2018, section 4.2.3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub block: usize,
     /// Number of blocks before its own that a query sees.
-    #[schemars(range(max = crate::faults::LONGEST))]
+    #[schemars(range(max = crate::faults::MAX_POSITIONS))]
     pub look_back: usize,
     /// Number of blocks after its own that a query sees if its stack reads both ways; `look_back` when absent.
-    #[schemars(range(max = crate::faults::LONGEST))]
+    #[schemars(range(max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub look_ahead: Option<usize>,
 }
@@ -61,9 +61,9 @@ one_table!(LocalConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl LocalConfig {
     /// Returns the blocks that a query of a stack sees.
-    fn blocks(&self, causal: bool) -> Blocks {
+    fn blocks(&self, causal: bool) -> LocalBlocks {
         let ahead = self.look_ahead.unwrap_or(self.look_back);
-        Blocks {
+        LocalBlocks {
             block: self.block,
             back: self.look_back,
             ahead: if causal { 0 } else { ahead },
@@ -72,12 +72,12 @@ impl LocalConfig {
 
     /// Builds the attention layer for this shape over these blocks.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads, shape, init).weighed(self.blocks(shape.causal))
+        MultiHead::new(&self.heads, shape, init).with_weighing(self.blocks(shape.causal))
     }
 }
 
 impl AttentionFacts for LocalConfig {
-    fn counts_from_row(&self) -> bool {
+    fn depends_on_absolute_position(&self) -> bool {
         true
     }
 
@@ -89,7 +89,7 @@ impl AttentionFacts for LocalConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
@@ -103,26 +103,26 @@ impl AttentionFacts for LocalConfig {
     }
 
     fn keys(&self, tokens: usize, causal: bool) -> usize {
-        let Blocks { block, back, ahead } = self.blocks(causal);
+        let LocalBlocks { block, back, ahead } = self.blocks(causal);
         let blocks = back.saturating_add(ahead).saturating_add(1);
         tokens.min(blocks.saturating_mul(block))
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("block", self.block, LONGEST);
+        at.count("block", self.block, MAX_POSITIONS);
         let ahead = self.look_ahead.unwrap_or(0);
         for (key, blocks) in [("look_back", self.look_back), ("look_ahead", ahead)] {
-            if blocks > LONGEST {
+            if blocks > MAX_POSITIONS {
                 at.fault(
                     &[key],
-                    format!("{key} = {blocks} is not between 0 and {LONGEST}"),
+                    format!("{key} = {blocks} is not between 0 and {MAX_POSITIONS}"),
                 );
             }
         }
         self.heads.faults(d_model, at)
     }
 
-    fn faults_within(&self, _context: Option<usize>, causal: bool, at: &mut TableFaults) {
+    fn faults_in_context(&self, _context: Option<usize>, causal: bool, at: &mut TableFaults) {
         if let Some(ahead) = self.look_ahead.filter(|_| causal) {
             let rule = format!(
                 "look_ahead = {ahead} has no effect in a stack that reads from left to right; leave it out"
@@ -134,13 +134,13 @@ impl AttentionFacts for LocalConfig {
 
 /// A query's own block and its neighbours.
 #[derive(Clone, Copy, Debug)]
-struct Blocks {
+struct LocalBlocks {
     block: usize,
     back: usize,
     ahead: usize,
 }
 
-impl Blocks {
+impl LocalBlocks {
     /// Returns the range of keys, out of `keys`, that queries at these positions see.
     fn of(self, positions: &Range<usize>, keys: usize) -> Range<usize> {
         let [first, last] = [positions.start, positions.end - 1].map(|at| at / self.block);
@@ -152,12 +152,12 @@ impl Blocks {
     }
 }
 
-impl SeenKeys for Blocks {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for LocalBlocks {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         see(self.of(&(query.position..query.position + 1), keys));
     }
 
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         _: [usize; 2],
         positions: Range<usize>,
@@ -168,9 +168,9 @@ impl SeenKeys for Blocks {
     }
 }
 
-impl KeyWeighing for Blocks {
-    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
-        attended.seeing(*self).softmax(cx)
+impl KeyWeighing for LocalBlocks {
+    fn weigh(&self, attended: AttentionInputs, cx: &mut LayerContext) -> Tensor<4> {
+        attended.restricted_to(*self).softmax(cx)
     }
 
     fn reach(&self) -> Option<usize> {

@@ -3,11 +3,10 @@
 //! The state of incremental decoding is a value that the caller owns ([`super::state`]); the same forward function serves
 //! training, evaluation and decoding.
 
-mod across;
 pub mod adaptive_span;
-pub mod attended;
 pub mod big_bird;
 pub mod cache;
+mod cross_products;
 pub mod differential;
 pub mod diversity;
 pub mod entropy;
@@ -16,6 +15,7 @@ pub mod featured;
 pub mod fixed;
 pub mod global_tokens;
 pub mod heads;
+pub mod inputs;
 pub mod latent;
 pub mod linear;
 pub mod linformer;
@@ -35,14 +35,14 @@ use super::init::Init;
 use super::layer::Layer;
 pub use crate::kernel::Visibility;
 use adaptive_span::{AdaptiveSpan, AdaptiveSpanConfig};
-pub use attended::{Attended, KeyWeighing};
 use big_bird::BigBirdConfig;
 use burn::module::Module;
 pub use cache::LayerCache;
 use differential::{Differential, DifferentialConfig};
-pub use facts::{Abilities, AttentionFacts, AttentionShape, Reads};
+pub use facts::{Abilities, AttentionFacts, AttentionShape, ReadingDirection};
 use featured::Featured;
 use fixed::FixedConfig;
+pub use inputs::{AttentionInputs, KeyWeighing};
 use latent::{Latent, LatentConfig};
 use linear::LinearConfig;
 use linformer::{Linformer, LinformerConfig};

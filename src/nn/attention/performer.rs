@@ -7,12 +7,12 @@
 //! depends only on the lengths of queries and keys and the angle between them, so that rotary positions keep their meaning:
 //! queries and keys are rotated before their features are computed.
 
-use super::featured::{self, Featured, Source};
+use super::featured::{self, FeatureSource, Featured};
 use super::multi_head::MultiHeadConfig;
 use super::random_features::{RandomFeatures, RowNorms};
 use super::{Abilities, AttentionFacts, AttentionShape, Kind};
-use crate::faults::{TableFaults, WIDEST};
-use crate::kernel::prefix_sums::Features;
+use crate::faults::{MAX_WIDTH, TableFaults};
+use crate::kernel::linear_attention::Features;
 use crate::nn::init::Init;
 use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
@@ -46,7 +46,7 @@ pub struct PerformerConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Number of random features; d_head·ln d_head, rounded down, when absent. Source: Choromanski et al. 2021, section 2.2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub features: Option<usize>,
     /// The function that the features estimate. Source: Choromanski et al. 2021, section 2.2.
@@ -100,13 +100,13 @@ impl PerformerConfig {
         };
         let sizes = [self.features(d_head), d_head];
         let random = RandomFeatures::new(features, sizes, self.row_norms, self.redraw, init);
-        Featured::new(&self.heads, shape, init, Source::Random(random))
+        Featured::new(&self.heads, shape, init, FeatureSource::Random(random))
     }
 }
 
 impl AttentionFacts for PerformerConfig {
     /// Estimates from rotated queries and keys depend on their absolute positions, not only on their distance.
-    fn counts_from_row(&self) -> bool {
+    fn depends_on_absolute_position(&self) -> bool {
         true
     }
 
@@ -118,7 +118,7 @@ impl AttentionFacts for PerformerConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
@@ -131,7 +131,7 @@ impl AttentionFacts for PerformerConfig {
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("features", self.features.unwrap_or(1), WIDEST);
+        at.count("features", self.features.unwrap_or(1), MAX_WIDTH);
         if let Some(eps) = self.eps.filter(|eps| !(*eps >= 0.0 && eps.is_finite())) {
             at.fault(&["eps"], format!("eps = {eps:?} must be 0 or more"));
         }

@@ -1,10 +1,10 @@
 //! The projections of multi-head attention as position schemes use them, to project vectors of distances.
 
 use super::multi_head::MultiHead;
-use crate::nn::position::Projections;
+use crate::nn::position::HeadProjections;
 use burn::tensor::Tensor;
 
-impl Projections for MultiHead {
+impl HeadProjections for MultiHead {
     fn queries(&self, x: Tensor<2>) -> Tensor<3> {
         let x = self.query.forward(x.unsqueeze_dim(0));
         let x = self.split(x, self.n_heads, Some(&self.query_norm));

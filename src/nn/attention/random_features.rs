@@ -9,7 +9,7 @@
 //! checkpoint: a resumed run draws the same matrices, and all micro-batches of a step share one. Evaluation and decoding use draw
 //! 0, since any draw estimates the same function.
 
-use crate::kernel::prefix_sums::{FeatureMap, Features};
+use crate::kernel::linear_attention::{FeatureMap, Features};
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::rng::{Purpose, Stream};
@@ -29,7 +29,7 @@ pub enum RowNorms {
 }
 
 /// The number of a draw and its vectors.
-type Draw = (u64, Arc<[f32]>);
+type CachedDraw = (u64, Arc<[f32]>);
 
 /// Features computed from drawn vectors.
 #[derive(Clone, Debug)]
@@ -43,7 +43,7 @@ pub struct RandomFeatures {
     seed: [u64; 2],
     given: Option<Arc<[f32]>>,
     /// The newest draw and its number, cached.
-    drawn: Arc<Mutex<Option<Draw>>>,
+    cached_draw: Arc<Mutex<Option<CachedDraw>>>,
 }
 
 impl RandomFeatures {
@@ -62,12 +62,12 @@ impl RandomFeatures {
             redraw: redraw as u64,
             seed: init.seed_and_part(),
             given: None,
-            drawn: Arc::default(),
+            cached_draw: Arc::default(),
         }
     }
 
     /// Uses these vectors, row after row, in place of draws.
-    pub(super) fn give(&mut self, rows: Vec<f32>) {
+    pub(super) fn set_vectors(&mut self, rows: Vec<f32>) {
         let d = self.sizes[1].max(1);
         assert!(rows.len().is_multiple_of(d), "whole random vectors");
         self.sizes[0] = rows.len() / d;
@@ -75,7 +75,7 @@ impl RandomFeatures {
     }
 
     /// Returns the feature map for a pass.
-    pub fn map(&self, pass: &Pass, device: &Device) -> FeatureMap {
+    pub fn feature_map(&self, pass: &Pass, device: &Device) -> FeatureMap {
         let rows = match &self.given {
             Some(rows) => rows.clone(),
             None => {
@@ -92,13 +92,16 @@ impl RandomFeatures {
 
     /// Returns the vectors of a draw.
     fn vectors(&self, number: u64) -> Arc<[f32]> {
-        let mut drawn = self.drawn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut drawn = self
+            .cached_draw
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
         match &*drawn {
             Some((of, rows)) if *of == number => rows.clone(),
             _ => {
                 let [seed, part] = self.seed;
                 let stream = Stream::new(seed, Purpose::Features, (number, part, 0));
-                let rows: Arc<[f32]> = orthogonal(self.sizes, self.norms, stream).into();
+                let rows: Arc<[f32]> = draw_orthogonal(self.sizes, self.norms, stream).into();
                 *drawn = Some((number, rows.clone()));
                 rows
             }
@@ -107,10 +110,10 @@ impl RandomFeatures {
 }
 
 /// Draws `rows` random vectors of `d` elements, orthogonal in blocks of `d`.
-pub fn orthogonal([rows, d]: [usize; 2], norms: RowNorms, mut stream: Stream) -> Vec<f32> {
+pub fn draw_orthogonal([rows, d]: [usize; 2], norms: RowNorms, mut stream: Stream) -> Vec<f32> {
     let mut all = Vec::with_capacity(rows * d);
     while all.len() < rows * d {
-        for row in block(d, &mut stream) {
+        for row in orthogonal_block(d, &mut stream) {
             let norm = match norms {
                 RowNorms::Constant => (d as f64).sqrt(),
                 RowNorms::Chi => normals(d, &mut stream)
@@ -131,7 +134,7 @@ fn normals(d: usize, stream: &mut Stream) -> Vec<f64> {
 }
 
 /// Draws `d` orthogonal vectors of length 1 in random directions.
-fn block(d: usize, stream: &mut Stream) -> Vec<Vec<f64>> {
+fn orthogonal_block(d: usize, stream: &mut Stream) -> Vec<Vec<f64>> {
     let mut rows: Vec<Vec<f64>> = Vec::with_capacity(d);
     while rows.len() < d {
         let mut row = normals(d, stream);
@@ -166,7 +169,7 @@ mod tests {
     #[test]
     fn rows_of_a_block_are_orthogonal_and_their_lengths_are_as_asked() {
         let d = 12;
-        let rows = orthogonal([30, d], RowNorms::Constant, stream(0));
+        let rows = draw_orthogonal([30, d], RowNorms::Constant, stream(0));
         let row =
             |i: usize| -> Vec<f64> { rows[i * d..][..d].iter().map(|x| f64::from(*x)).collect() };
         for (i, j) in (0..30).flat_map(|i| (0..30).map(move |j| (i, j))) {
@@ -180,7 +183,7 @@ mod tests {
         let draws = 200;
         let squares: f64 = (0..draws)
             .map(|draw| {
-                let rows = orthogonal([3, d], RowNorms::Chi, stream(draw));
+                let rows = draw_orthogonal([3, d], RowNorms::Chi, stream(draw));
                 rows.iter().map(|x| f64::from(x * x)).sum::<f64>() / 3.0
             })
             .sum();

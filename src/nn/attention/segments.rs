@@ -5,7 +5,7 @@
 //! values from [SG(m) ∘ h]. Stacks keep m ([`crate::stack`]); the settings here determine its length.
 
 use super::multi_head::MultiHeadConfig;
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::Window;
 
 /// Number of earlier positions that a layer remembers.
@@ -61,10 +61,10 @@ pub(super) fn faults(c: &MultiHeadConfig, at: &mut TableFaults) {
         ("memory", c.memory),
         ("memory_at_evaluation", evaluation.unwrap_or(0)),
     ] {
-        if value > LONGEST {
+        if value > MAX_POSITIONS {
             at.fault(
                 &[key],
-                format!("{key} = {value} is not between 0 and {LONGEST}"),
+                format!("{key} = {value} is not between 0 and {MAX_POSITIONS}"),
             );
         }
     }

@@ -10,8 +10,8 @@
 
 use super::global_tokens::{Global, GlobalHeads};
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::Window;
 use crate::nn::init::Init;
 use crate::nn::position::HeadEffect;
@@ -28,7 +28,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// Assumed number of global tokens per text in cost estimates; the actual number is set by the task.
-const COUNTED: usize = 1;
+const ASSUMED_GLOBALS: usize = 1;
 
 /// Settings of sliding-window attention: those of multi-head attention, the window and its dilation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -39,7 +39,7 @@ pub struct SlidingWindowConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Keys that a query sees on one side, its own position included. Source: Beltagy et al. 2020, section 3.1.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub window: usize,
     /// Distance between neighbouring keys of the window, for each head; 1 everywhere when absent.
     /// Source: Beltagy et al. 2020, section 3.1.
@@ -66,7 +66,7 @@ one_table!(SlidingWindowConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl SlidingWindowConfig {
     /// Creates settings for these heads with a window of this many keys.
-    pub fn of(heads: MultiHeadConfig, window: usize) -> Self {
+    pub fn with_window(heads: MultiHeadConfig, window: usize) -> Self {
         Self {
             heads,
             window,
@@ -85,19 +85,19 @@ impl SlidingWindowConfig {
 
     /// Builds the attention layer for this shape over the window.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
-        let heads = MultiHead::new(&self.heads, shape, init).within(self.window());
+        let heads = MultiHead::new(&self.heads, shape, init).with_window(self.window());
         match self.global {
             None => heads,
             Some(Global::Shared) => heads.with_globals(None),
             Some(Global::Own) => {
-                let own = GlobalHeads::new(&self.heads, shape, &init.of("global"));
+                let own = GlobalHeads::new(&self.heads, shape, &init.part("global"));
                 heads.with_globals(Some(own))
             }
         }
     }
 
     /// Returns the width of a position's keys and values in the separate projections of global tokens.
-    fn own_keys_and_values(&self, d_model: usize) -> u128 {
+    fn global_kv_width(&self, d_model: usize) -> u128 {
         let width = self.heads.n_kv_heads() * self.heads.d_head(d_model);
         match self.global {
             Some(Global::Own) => 2 * width as u128,
@@ -132,8 +132,11 @@ impl SlidingWindowConfig {
     }
 
     fn dilation_faults(&self, dilation: &[usize], at: &mut TableFaults) {
-        if let Some(step) = dilation.iter().find(|step| !(1..=LONGEST).contains(*step)) {
-            let rule = format!("dilation = {step} of a head is not between 1 and {LONGEST}");
+        if let Some(step) = dilation
+            .iter()
+            .find(|step| !(1..=MAX_POSITIONS).contains(*step))
+        {
+            let rule = format!("dilation = {step} of a head is not between 1 and {MAX_POSITIONS}");
             at.fault(&["dilation"], rule);
         }
         if dilation.len() != self.heads.n_heads {
@@ -162,7 +165,7 @@ impl AttentionFacts for SlidingWindowConfig {
     }
 
     /// Picks dilations of the former heads at even intervals as the number of heads shrinks.
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         let each = |all: &Vec<usize>| {
             let number = heads.n_heads;
             let heads = (0..number).map(|head| head * all.len() / number);
@@ -190,13 +193,13 @@ impl AttentionFacts for SlidingWindowConfig {
                 ..all
             },
             Some(Global::Shared) => Abilities {
-                reads: Reads::BothWays,
+                reads: ReadingDirection::Bidirectional,
                 prefix: false,
                 ..all
             },
             // Vectors of distances are built for the projections of all tokens.
             Some(Global::Own) => Abilities {
-                reads: Reads::BothWays,
+                reads: ReadingDirection::Bidirectional,
                 prefix: false,
                 positions: &[HeadEffect::Rotation, HeadEffect::Bias],
                 ..all
@@ -212,12 +215,12 @@ impl AttentionFacts for SlidingWindowConfig {
         let sides = if causal { 1 } else { 2 };
         let others = sides * self.window.saturating_sub(1);
         let all = tokens.saturating_add(self.heads.memory);
-        let globals = usize::from(self.global.is_some()) * COUNTED;
+        let globals = usize::from(self.global.is_some()) * ASSUMED_GLOBALS;
         all.min(others.saturating_add(1).saturating_add(globals))
     }
 
-    fn kept(&self, d_model: usize) -> u128 {
-        self.heads.kept(d_model) + self.own_keys_and_values(d_model)
+    fn activations(&self, d_model: usize) -> u128 {
+        self.heads.activations(d_model) + self.global_kv_width(d_model)
     }
 
     /// Global tokens with separate projections compute queries, see all keys, and weigh all values.
@@ -225,15 +228,15 @@ impl AttentionFacts for SlidingWindowConfig {
         let [_, sources, _] = pairs.map(|n| n as u128);
         let width = (self.heads.n_heads * self.heads.d_head(d_model)) as u128;
         let own = match self.global {
-            Some(Global::Own) => COUNTED as u128 * width * (d_model as u128 + 2 * sources),
+            Some(Global::Own) => ASSUMED_GLOBALS as u128 * width * (d_model as u128 + 2 * sources),
             Some(Global::Shared) | None => 0,
         };
-        let projected = sources * d_model as u128 * self.own_keys_and_values(d_model);
+        let projected = sources * d_model as u128 * self.global_kv_width(d_model);
         self.heads.products(d_model, pairs) + own + projected
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("window", self.window, LONGEST);
+        at.count("window", self.window, MAX_POSITIONS);
         if let Some(dilation) = &self.dilation {
             self.dilation_faults(dilation, at);
         }

@@ -5,7 +5,7 @@ use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
 use super::{Activation, FeedForwardConfig, Kind, chunked};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use burn::module::Module;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -24,7 +24,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct DenseConfig {
     /// Inner width; 4·d_model when absent. Source: Vaswani et al. 2017, section 3.3.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_ff: Option<usize>,
     /// The nonlinearity.
@@ -33,7 +33,7 @@ pub struct DenseConfig {
     pub bias: bool,
     /// Number of positions that are computed at once; all of them when absent. Only the inner vectors of one chunk are in memory.
     /// Source: Kitaev et al. 2020, section 3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
 }
@@ -52,12 +52,12 @@ impl Default for DenseConfig {
 impl DenseConfig {
     /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
-        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+        at.count("d_ff", self.d_ff.unwrap_or(1), MAX_WIDTH);
         chunked::faults(self.chunk, at);
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         match self.chunk {
             Some(_) => 0,
             None => 2 * self.d_ff(d_model) as u128,
@@ -119,7 +119,7 @@ impl Dense {
     }
 
     fn computed(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
-        let inner = self.up.activated(x, self.activation.into());
+        let inner = self.up.forward_activated(x, self.activation.into());
         self.down
             .forward(pass.dropout(inner, "inner", self.dropout))
     }

@@ -8,7 +8,7 @@ use super::super::layer::{Layer, LayerContext};
 use super::super::linear::Linear;
 use super::super::pass::Pass;
 use super::{Activation, Kind, chunked};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel;
 use crate::one_table::is_usual;
 use burn::module::Module;
@@ -30,7 +30,7 @@ pub const KIND: Kind = Kind {
 pub struct GatedConfig {
     /// Inner width; 8/3·d_model rounded up to a multiple of 8 when absent (equal parameters to a dense one).
     /// Source: Shazeer 2020, section 2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_ff: Option<usize>,
     /// The gate's nonlinearity. Source: Shazeer 2020, section 2.
@@ -48,7 +48,7 @@ pub struct GatedConfig {
     pub linear_offset: f64,
     /// Number of positions that are computed at once; all of them when absent. Only the inner vectors of one chunk are in memory.
     /// Source: Kitaev et al. 2020, section 3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub chunk: Option<usize>,
 }
@@ -69,7 +69,7 @@ impl Default for GatedConfig {
 impl GatedConfig {
     /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
-        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+        at.count("d_ff", self.d_ff.unwrap_or(1), MAX_WIDTH);
         if let Some(clamp) = self.clamp {
             at.positive("clamp", clamp);
         }
@@ -84,7 +84,7 @@ impl GatedConfig {
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         match self.chunk {
             Some(_) => 0,
             None => {
@@ -125,7 +125,7 @@ pub(super) struct GatedProduct {
 
 impl GatedProduct {
     /// Clamps both branches, `[batch, seq, d_ff]`, and returns act(gate)⊙up.
-    pub fn of(self, mut gate: Tensor<3>, mut up: Tensor<3>) -> Tensor<3> {
+    pub fn apply(self, mut gate: Tensor<3>, mut up: Tensor<3>) -> Tensor<3> {
         if let Some(clamp) = self.clamp {
             gate = gate.clamp_max(clamp);
             up = up.clamp(-clamp, clamp);
@@ -169,9 +169,9 @@ impl Gated {
 
     fn computed(&self, x: Tensor<3>, pass: &Pass) -> Tensor<3> {
         let x = kernel::Operand::new(x);
-        let gate = self.gate.of(x.clone());
-        let up = self.up.of(x);
-        let inner = self.product.of(gate, up);
+        let gate = self.gate.forward_operand(x.clone());
+        let up = self.up.forward_operand(x);
+        let inner = self.product.apply(gate, up);
         self.down
             .forward(pass.dropout(inner, "inner", self.dropout))
     }

@@ -105,22 +105,22 @@ impl FeedForwardConfig {
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         match self {
-            Self::Dense(c) => c.kept(d_model),
-            Self::Gated(c) => c.kept(d_model),
+            Self::Dense(c) => c.activations(d_model),
+            Self::Gated(c) => c.activations(d_model),
             Self::Moe(c) => c.kept(d_model),
-            Self::Rwkv(c) => c.kept(d_model),
-            Self::Rwkv7(c) => c.kept(d_model),
+            Self::Rwkv(c) => c.activations(d_model),
+            Self::Rwkv7(c) => c.activations(d_model),
         }
     }
 
     /// Returns the inner width, if the settings give one.
-    pub fn given_width(&self) -> Option<usize> {
+    pub fn configured_width(&self) -> Option<usize> {
         match self {
             Self::Dense(c) => c.d_ff,
             Self::Gated(c) => c.d_ff,
-            Self::Moe(c) => c.expert.given_width(),
+            Self::Moe(c) => c.expert.configured_width(),
             Self::Rwkv(c) => c.d_ff,
             Self::Rwkv7(c) => c.d_ff,
         }
@@ -133,7 +133,7 @@ impl FeedForwardConfig {
         let d_ff = match &mut layer {
             Self::Dense(c) => &mut c.d_ff,
             Self::Gated(c) => &mut c.d_ff,
-            Self::Moe(c) => c.expert.width_key(),
+            Self::Moe(c) => c.expert.width_mut(),
             Self::Rwkv(c) => &mut c.d_ff,
             Self::Rwkv7(c) => &mut c.d_ff,
         };
@@ -173,18 +173,18 @@ impl FeedForwardConfig {
     }
 
     /// Returns the number of parameters that a token does not use, in a model of width `d_model`.
-    pub fn unused(&self, d_model: usize) -> usize {
+    pub fn inactive_parameters(&self, d_model: usize) -> usize {
         match self {
             Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => 0,
-            Self::Moe(c) => c.unused(d_model),
+            Self::Moe(c) => c.inactive_parameters(d_model),
         }
     }
 
     /// Whether the gradient of a step depends on its division into micro-batches.
-    pub fn couples_rows(&self) -> bool {
+    pub fn couples_micro_batches(&self) -> bool {
         match self {
             Self::Dense(_) | Self::Gated(_) | Self::Rwkv(_) | Self::Rwkv7(_) => false,
-            Self::Moe(c) => c.couples_rows(),
+            Self::Moe(c) => c.couples_micro_batches(),
         }
     }
 
@@ -200,7 +200,7 @@ impl FeedForwardConfig {
     }
 
     /// Whether a position depends on earlier ones, so that the layer keeps a state and can be used only in causal stacks.
-    pub fn looks_back(&self) -> bool {
+    pub fn reads_earlier_positions(&self) -> bool {
         match self {
             Self::Rwkv(_) | Self::Rwkv7(_) => true,
             Self::Dense(_) | Self::Gated(_) | Self::Moe(_) => false,
@@ -209,7 +209,7 @@ impl FeedForwardConfig {
 
     /// Returns the widths of the layer's state vectors, in a model of width `d_model`.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
-        match self.looks_back() {
+        match self.reads_earlier_positions() {
             true => vec![d_model],
             false => Vec::new(),
         }

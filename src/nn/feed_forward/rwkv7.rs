@@ -4,10 +4,10 @@
 use super::super::init::{Init, MatrixRole};
 use super::super::layer::{BlockShape, Layer, LayerContext};
 use super::super::linear::Linear;
-use super::super::state::{LayerState, StateUse, advanced};
-use super::super::token_shift::{Mix, newest, power};
+use super::super::state::{LayerState, StateUse, run_recurrent};
+use super::super::token_shift::{Mix, last_positions, mix_exponent};
 use super::{Activation, Kind};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::Sequences;
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -27,7 +27,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct Rwkv7MixConfig {
     /// Inner width; 4·d_model when absent. Source: Peng et al. 2025, section 4.2.
-    #[schemars(range(min = 1, max = WIDEST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_ff: Option<usize>,
 }
@@ -35,11 +35,11 @@ pub struct Rwkv7MixConfig {
 impl Rwkv7MixConfig {
     /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
-        at.count("d_ff", self.d_ff.unwrap_or(1), WIDEST);
+        at.count("d_ff", self.d_ff.unwrap_or(1), MAX_WIDTH);
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         2 * self.d_ff(d_model) as u128 + d_model as u128
     }
 
@@ -72,7 +72,7 @@ impl Rwkv7Mix {
     pub fn new(config: &Rwkv7MixConfig, shape: &BlockShape, dropout: f64, init: &Init) -> Self {
         let (d, d_ff) = (shape.d_model, config.d_ff(shape.d_model));
         Self {
-            mix_key: Mix::new(d, power(shape).powi(4), 0.0, init),
+            mix_key: Mix::new(d, mix_exponent(shape).powi(4), 0.0, init),
             key: Linear::new(d, d_ff, false, MatrixRole::Value, init),
             value: Linear::new(d_ff, d, false, MatrixRole::Residual, init),
             dropout,
@@ -82,13 +82,15 @@ impl Rwkv7Mix {
 
 impl Layer for Rwkv7Mix {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
+        let sequences = Sequences::from_visibility(cx.visible, cx.span);
         let pass = cx.pass;
-        advanced(cx.state.as_deref_mut(), |state, last| {
+        run_recurrent(cx.state.as_deref_mut(), |state, last| {
             let before = state.into_iter().flatten().next();
-            let kept = last.then(|| vec![newest(&x, before.clone(), &sequences, 1)]);
+            let kept = last.then(|| vec![last_positions(&x, before.clone(), &sequences, 1)]);
             let key = self.mix_key.forward(x, before, &sequences);
-            let inner = self.key.activated(key, Activation::ReluSquared.into());
+            let inner = self
+                .key
+                .forward_activated(key, Activation::ReluSquared.into());
             let inner = pass.dropout(inner, "inner", self.dropout);
             (self.value.forward(inner), kept)
         })

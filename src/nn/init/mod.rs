@@ -17,26 +17,29 @@ pub use t5::T5InitConfig;
 
 /// How the initial weights of a model are drawn.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Initial {
+pub struct InitSettings {
     /// The scheme.
     pub scheme: InitConfig,
     /// Ratio of the model's width to the width that the scheme's deviations are meant for ([`crate::stack::mup`]); 1 without μP.
-    pub width: f64,
+    pub width_ratio: f64,
 }
 
-impl From<InitConfig> for Initial {
+impl From<InitConfig> for InitSettings {
     fn from(scheme: InitConfig) -> Self {
-        Self { scheme, width: 1.0 }
+        Self {
+            scheme,
+            width_ratio: 1.0,
+        }
     }
 }
 
-impl From<&InitConfig> for Initial {
+impl From<&InitConfig> for InitSettings {
     fn from(scheme: &InitConfig) -> Self {
         scheme.clone().into()
     }
 }
 
-impl From<&Self> for Initial {
+impl From<&Self> for InitSettings {
     fn from(initial: &Self) -> Self {
         initial.clone()
     }
@@ -73,7 +76,7 @@ pub enum MatrixRole {
 pub struct Init<'a> {
     device: &'a Device,
     seed: u64,
-    initial: Initial,
+    settings: InitSettings,
     residuals: usize,
     beta: f64,
     part: u64,
@@ -86,14 +89,14 @@ impl<'a> Init<'a> {
     pub fn new(
         device: &'a Device,
         seed: u64,
-        initial: impl Into<Initial>,
+        initial: impl Into<InitSettings>,
         residuals: usize,
         beta: f64,
     ) -> Self {
         Self {
             device,
             seed,
-            initial: initial.into(),
+            settings: initial.into(),
             residuals: residuals.max(1),
             beta,
             part: 0,
@@ -102,25 +105,25 @@ impl<'a> Init<'a> {
     }
 
     /// Creates the builder of the heads that a task adds to a model; their draws do not depend on the model.
-    pub fn of_heads(device: &'a Device, seed: u64, initial: impl Into<Initial>) -> Self {
-        Self::new(device, seed, initial, 1, 1.0).of("heads")
+    pub fn of_heads(device: &'a Device, seed: u64, initial: impl Into<InitSettings>) -> Self {
+        Self::new(device, seed, initial, 1, 1.0).part("heads")
     }
 
     /// Returns the builder of a part of the model, whose draws do not depend on which other parts exist.
-    pub fn of(&self, part: &str) -> Self {
+    pub fn part(&self, part: &str) -> Self {
         Self {
             device: self.device,
             seed: self.seed,
-            initial: self.initial.clone(),
+            settings: self.settings.clone(),
             residuals: self.residuals,
             beta: self.beta,
-            part: rng::part(self.part, part),
+            part: rng::part_coordinate(self.part, part),
             next: Cell::new(0),
         }
     }
 
     /// Returns the builder of the same part with another scaling of the residual stream's projections.
-    pub fn scaled(self, residuals: usize, beta: f64) -> Self {
+    pub fn with_residual_scaling(self, residuals: usize, beta: f64) -> Self {
         Self {
             residuals: residuals.max(1),
             beta,
@@ -145,21 +148,21 @@ impl<'a> Init<'a> {
 
     /// Builds a table with a row for each of `entries`, `[entries, d]`, drawn according to `role`.
     pub fn table_of(&self, entries: usize, d: usize, role: MatrixRole) -> Param<Tensor<2>> {
-        let draw = self.draw(entries, d, role);
+        let draw = self.distribution(entries, d, role);
         let stream = self.stream();
-        self.lazy([entries, d], move |n| draw.fill(stream.clone(), n))
+        self.lazy_parameter([entries, d], move |n| draw.fill(stream.clone(), n))
     }
 
     /// Builds a table of vectors that are initially zero, `[entries, d]`.
     pub fn zeros(&self, entries: usize, d: usize) -> Param<Tensor<2>> {
-        self.lazy([entries, d], |n| vec![0.0; n])
+        self.lazy_parameter([entries, d], |n| vec![0.0; n])
     }
 
     /// Builds the weight of a linear map, `[d_out, d_in]`. Values are drawn input by input.
     pub fn linear(&self, d_in: usize, d_out: usize, role: MatrixRole) -> Param<Tensor<2>> {
-        let draw = self.draw(d_in, d_out, role);
+        let draw = self.distribution(d_in, d_out, role);
         let stream = self.stream();
-        self.lazy([d_out, d_in], move |n| {
+        self.lazy_parameter([d_out, d_in], move |n| {
             let drawn = draw.fill(stream.clone(), n);
             let mut turned = vec![0.0; n];
             for (i, outputs) in drawn.chunks(d_out.max(1)).enumerate() {
@@ -173,7 +176,7 @@ impl<'a> Init<'a> {
 
     /// Builds a vector of `len` equal values (gains and biases).
     pub fn vector(&self, len: usize, value: f32) -> Param<Tensor<1>> {
-        self.lazy([len], move |n| vec![value; n])
+        self.lazy_parameter([len], move |n| vec![value; n])
     }
 
     /// Builds a vector of `len` values, each a function of its index.
@@ -182,7 +185,7 @@ impl<'a> Init<'a> {
         len: usize,
         value: impl Fn(usize) -> f32 + Send + Sync + 'static,
     ) -> Param<Tensor<1>> {
-        self.lazy([len], move |n| (0..n).map(&value).collect())
+        self.lazy_parameter([len], move |n| (0..n).map(&value).collect())
     }
 
     /// Builds a tensor whose elements are each a function of a uniform draw between 0 and 1, whatever the scheme.
@@ -192,7 +195,7 @@ impl<'a> Init<'a> {
         value: impl Fn(f32) -> f32 + Send + Sync + 'static,
     ) -> Param<Tensor<D>> {
         let stream = self.stream();
-        self.lazy(shape, move |n| {
+        self.lazy_parameter(shape, move |n| {
             let mut stream = stream.clone();
             (0..n).map(|_| value(stream.uniform())).collect()
         })
@@ -201,7 +204,7 @@ impl<'a> Init<'a> {
     /// Builds a vector of `len` draws from a normal distribution around 0, whatever the scheme.
     pub fn normal(&self, len: usize, std: f32) -> Param<Tensor<1>> {
         let stream = self.stream();
-        self.lazy([len], move |n| {
+        self.lazy_parameter([len], move |n| {
             let mut stream = stream.clone();
             (0..n).map(|_| stream.normal() * std).collect()
         })
@@ -214,11 +217,11 @@ impl<'a> Init<'a> {
         [d_in, d_out]: [usize; 2],
         role: MatrixRole,
     ) -> Param<Tensor<3>> {
-        let draw = self.draw(d_in, d_out, role);
+        let draw = self.distribution(d_in, d_out, role);
         // The streams are created lazily: there may be very many, and plans draw none of them.
         let (seed, part) = (self.seed, self.part);
         let first = self.next.replace(self.next.get() + count as u64);
-        self.lazy([count, d_out, d_in], move |_| {
+        self.lazy_parameter([count, d_out, d_in], move |_| {
             let streams = (first..first + count as u64)
                 .map(|index| Stream::new(seed, Purpose::Init, (index, part, 0)));
             let draws = streams.map(|stream| draw.fill(stream, d_in * d_out));
@@ -229,9 +232,9 @@ impl<'a> Init<'a> {
     /// Builds `count` random maps along positions that preserve distances (Johnson and Lindenstrauss), each `[k, positions]`,
     /// stacked on top of each other, whatever the scheme: normal with variance 1/k (Wang et al. 2020, theorem 2).
     pub fn random_projection(&self, positions: usize, k: usize, count: usize) -> Param<Tensor<2>> {
-        let draw = Draw::Normal(1.0 / (k.max(1) as f64).sqrt());
+        let draw = Distribution::Normal(1.0 / (k.max(1) as f64).sqrt());
         let stream = self.stream();
-        self.lazy([count * k, positions], move |n| {
+        self.lazy_parameter([count * k, positions], move |n| {
             draw.fill(stream.clone(), n)
         })
     }
@@ -240,9 +243,9 @@ impl<'a> Init<'a> {
     /// 2/(outputs·rows·columns) (He et al. 2015, equation 14).
     pub fn kernel(&self, shape: [usize; 4]) -> Param<Tensor<4>> {
         let [outputs, _, rows, columns] = shape;
-        let draw = Draw::Normal((2.0 / (outputs * rows * columns) as f64).sqrt());
+        let draw = Distribution::Normal((2.0 / (outputs * rows * columns) as f64).sqrt());
         let stream = self.stream();
-        self.lazy(shape, move |n| draw.fill(stream.clone(), n))
+        self.lazy_parameter(shape, move |n| draw.fill(stream.clone(), n))
     }
 
     fn stream(&self) -> Stream {
@@ -250,7 +253,7 @@ impl<'a> Init<'a> {
         Stream::new(self.seed, Purpose::Init, (index, self.part, 0))
     }
 
-    fn lazy<const D: usize>(
+    fn lazy_parameter<const D: usize>(
         &self,
         shape: [usize; D],
         values: impl Fn(usize) -> Vec<f32> + Send + Sync + 'static,
@@ -272,7 +275,7 @@ impl<'a> Init<'a> {
         )
     }
 
-    fn draw(&self, d_in: usize, d_out: usize, role: MatrixRole) -> Draw {
+    fn distribution(&self, d_in: usize, d_out: usize, role: MatrixRole) -> Distribution {
         let beta = match role {
             MatrixRole::Value | MatrixRole::Residual => self.beta,
             MatrixRole::Inner
@@ -282,7 +285,7 @@ impl<'a> Init<'a> {
             | MatrixRole::Embedding
             | MatrixRole::Head => 1.0,
         };
-        let width = self.initial.width;
+        let width = self.settings.width_ratio;
         let small = |std: f64| match role {
             MatrixRole::Head => std.min(0.5 / (d_in as f64 / width).sqrt()) / width,
             MatrixRole::Inner
@@ -291,39 +294,39 @@ impl<'a> Init<'a> {
             | MatrixRole::Residual => std * beta / width.sqrt(),
             MatrixRole::Input | MatrixRole::ScoreBias { .. } | MatrixRole::Embedding => std * beta,
         };
-        match &self.initial.scheme {
+        match &self.settings.scheme {
             InitConfig::Gpt2(c)
                 if role == MatrixRole::Residual && c.depth_scaled && beta == 1.0 =>
             {
-                Draw::Normal(small(c.std) / (self.residuals as f64).sqrt())
+                Distribution::Normal(small(c.std) / (self.residuals as f64).sqrt())
             }
-            InitConfig::Gpt2(c) => Draw::Normal(small(c.std)),
+            InitConfig::Gpt2(c) => Distribution::Normal(small(c.std)),
             InitConfig::Xavier(c) => match role {
                 MatrixRole::Embedding | MatrixRole::ScoreBias { .. } => {
-                    Draw::Normal(c.embedding_std)
+                    Distribution::Normal(c.embedding_std)
                 }
-                MatrixRole::Head => Draw::Normal(small(c.embedding_std)),
+                MatrixRole::Head => Distribution::Normal(small(c.embedding_std)),
                 MatrixRole::Input => {
                     let fans = d_in as f64 + d_out as f64 / width;
-                    Draw::Uniform(c.gain * beta * (6.0 / fans).sqrt())
+                    Distribution::Uniform(c.gain * beta * (6.0 / fans).sqrt())
                 }
-                _ => Draw::Uniform(c.gain * beta * (6.0 / (d_in + d_out) as f64).sqrt()),
+                _ => Distribution::Uniform(c.gain * beta * (6.0 / (d_in + d_out) as f64).sqrt()),
             },
-            InitConfig::TruncatedNormal(c) => Draw::Truncated(small(c.std)),
-            InitConfig::T5(c) => Draw::Normal(beta * c.std(d_in, role)),
+            InitConfig::TruncatedNormal(c) => Distribution::Truncated(small(c.std)),
+            InitConfig::T5(c) => Distribution::Normal(beta * c.std(d_in, role)),
         }
     }
 }
 
 /// A distribution around zero.
 #[derive(Clone, Copy, Debug)]
-enum Draw {
+enum Distribution {
     Normal(f64),
     Truncated(f64),
     Uniform(f64),
 }
 
-impl Draw {
+impl Distribution {
     fn fill(self, mut stream: Stream, n: usize) -> Vec<f32> {
         (0..n)
             .map(|_| match self {

@@ -2,7 +2,7 @@
 //!
 //! No statistic of the vector is computed: each element is squashed by itself.
 
-use super::scaled;
+use super::scale_by;
 use crate::faults::TableFaults;
 use crate::kernel;
 use crate::nn::Kind;
@@ -80,7 +80,7 @@ impl DynamicTanh {
     }
 
     /// Like [`Self::forward`] for `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
-    pub(super) fn forward_sum(&self, [x, y]: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
-        self.forward(kernel::add(scaled(x, factor), y))
+    pub(super) fn forward_of_sum(&self, [x, y]: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
+        self.forward(kernel::add(scale_by(x, factor), y))
     }
 }

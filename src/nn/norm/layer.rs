@@ -93,7 +93,7 @@ impl LayerNorm {
     }
 
     /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
-    pub(super) fn forward_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
+    pub(super) fn forward_of_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         let [gamma, beta] = self.vectors();
         kernel::layer_norm_of_sum(both, factor, gamma, beta, self.eps)
     }

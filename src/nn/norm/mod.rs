@@ -136,19 +136,19 @@ impl Norm {
     }
 
     /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
-    pub fn forward_sum(&self, x: Tensor<3>, y: Tensor<3>, factor: f64) -> Tensor<3> {
+    pub fn forward_of_sum(&self, x: Tensor<3>, y: Tensor<3>, factor: f64) -> Tensor<3> {
         match self {
-            Self::Layer(n) => n.forward_sum([x, y], factor),
-            Self::Rms(n) => n.forward_sum([x, y], factor),
-            Self::Scale(n) => n.forward_sum([x, y], factor),
-            Self::DynamicTanh(n) => n.forward_sum([x, y], factor),
-            Self::None(_) => kernel::add(scaled(x, factor), y),
+            Self::Layer(n) => n.forward_of_sum([x, y], factor),
+            Self::Rms(n) => n.forward_of_sum([x, y], factor),
+            Self::Scale(n) => n.forward_of_sum([x, y], factor),
+            Self::DynamicTanh(n) => n.forward_of_sum([x, y], factor),
+            Self::None(_) => kernel::add(scale_by(x, factor), y),
         }
     }
 }
 
 /// Returns `factor·x`.
-pub fn scaled(x: Tensor<3>, factor: f64) -> Tensor<3> {
+pub fn scale_by(x: Tensor<3>, factor: f64) -> Tensor<3> {
     if factor == 1.0 { x } else { x * factor }
 }
 

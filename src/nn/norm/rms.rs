@@ -102,7 +102,7 @@ impl RmsNorm {
     }
 
     /// Returns the norm of `factor·x + y`; `x`, `y` and the result are `[batch, seq, d]`.
-    pub(super) fn forward_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
+    pub(super) fn forward_of_sum(&self, both: [Tensor<3>; 2], factor: f64) -> Tensor<3> {
         kernel::rms_norm_of_sum(both, factor, self.scale(), self.eps)
     }
 

@@ -2,7 +2,7 @@
 
 use super::Pass;
 use crate::kernel::{self, DropKey};
-use crate::rng::part;
+use crate::rng::part_coordinate;
 use burn::tensor::Tensor;
 
 impl Pass {
@@ -13,8 +13,8 @@ impl Pass {
             p,
             seed: draws.seed,
             step: draws.step,
-            first_row: draws.first_row * self.of_row.get(),
-            site: part(self.part.get(), name),
+            first_row: draws.first_row * self.derived_rows.get(),
+            site: part_coordinate(self.part.get(), name),
         })
     }
 

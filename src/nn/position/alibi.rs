@@ -45,7 +45,7 @@ impl PositionFacts for AlibiConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Bias)
     }
 

@@ -8,7 +8,7 @@
 use super::facts::{ActsOn, KnownSizes, PositionFacts};
 use super::learned_2d::Joined;
 use super::{Kind, PositionScheme, PositionShape, TokenPositions};
-use crate::faults::{LONGEST, TableFaults, WIDEST};
+use crate::faults::{MAX_POSITIONS, MAX_WIDTH, TableFaults};
 use crate::kernel;
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -72,7 +72,7 @@ impl PositionFacts for AxialConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Embeddings
     }
 
@@ -80,11 +80,11 @@ impl PositionFacts for AxialConfig {
         let KnownSizes {
             d_model,
             context,
-            of_images,
+            is_image: of_images,
             ..
         } = *known;
         if let Some([rows, columns]) = self.axial_shape {
-            let sound = [rows, columns].map(|n| at.count("axial_shape", n, LONGEST));
+            let sound = [rows, columns].map(|n| at.count("axial_shape", n, MAX_POSITIONS));
             let places = rows.saturating_mul(columns);
             if let Some(context) = context.filter(|context| sound == [true; 2] && *context > places)
             {
@@ -113,7 +113,7 @@ impl PositionFacts for AxialConfig {
         }
         match (self.axial_widths, d_model) {
             (Some([row, column]), d_model) => {
-                let sound = [row, column].map(|n| at.count("axial_widths", n, WIDEST));
+                let sound = [row, column].map(|n| at.count("axial_widths", n, MAX_WIDTH));
                 let sum = row.saturating_add(column);
                 if let Some(d_model) = d_model.filter(|d| sound == [true; 2] && sum != *d) {
                     let rule = format!(

@@ -10,11 +10,11 @@
 //! (DeBERTa-v3, released code). Both sums use δ(i, j), as in the released code; the paper prints δ(j, i) in the second. A causal
 //! model has no vectors for keys after their query.
 
-use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last_span};
 use super::{
-    AttentionView, Kind, PositionScheme, PositionShape, Relative, Span, by_heads, of_layers,
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, Span, per_layer, split_heads,
 };
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
@@ -77,7 +77,7 @@ impl Default for DisentangledConfig {
 }
 
 impl DisentangledConfig {
-    fn has(&self, term: Term) -> bool {
+    fn uses_term(&self, term: Term) -> bool {
         self.terms.contains(&term)
     }
 
@@ -86,8 +86,8 @@ impl DisentangledConfig {
         self.buckets.unwrap_or(self.max_distance)
     }
 
-    fn numbers(&self, causal: bool) -> Numbers {
-        Numbers {
+    fn numbers(&self, causal: bool) -> DistanceNumbering {
+        DistanceNumbering {
             vectors: self.vectors() as i64,
             buckets: self.buckets.map(|buckets| buckets as i64),
             max_distance: self.max_distance as i64,
@@ -101,17 +101,17 @@ impl PositionFacts for DisentangledConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Vectors)
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
-        at.within("norm", |at| self.norm.faults(at));
+        at.nested("norm", |at| self.norm.faults(at));
         let most = self.max_distance;
-        let sound = at.count("max_distance", most, LONGEST);
+        let sound = at.count("max_distance", most, MAX_POSITIONS);
         if let Some(buckets) = self.buckets.filter(|_| sound) {
             let half = buckets / 2;
-            if at.count("buckets", buckets, LONGEST) && (half == 0 || most <= half + 1) {
+            if at.count("buckets", buckets, MAX_POSITIONS) && (half == 0 || most <= half + 1) {
                 let rule = format!(
                     "buckets = {buckets} must be at least 2, and half of them less than max_distance − 1 = {}",
                     most - 1
@@ -132,15 +132,15 @@ impl PositionFacts for DisentangledConfig {
     }
 
     fn products(&self, shape: &PositionShape, [queries, sources, keys]: [usize; 3]) -> u128 {
-        let span = last(queries, sources);
+        let span = last_span(queries, sources);
         let rows = self.numbers(shape.causal).of(span).rows() as u128;
         let projected = rows * shape.d_model as u128;
         let met = queries as u128 * rows.min(keys as u128);
         self.terms.len() as u128 * (projected + met) * shape.width()
     }
 
-    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
-        let rows = self.numbers(shape.causal).of(Span::of(keys)).rows() as u128;
+    fn activations(&self, shape: &PositionShape, keys: usize) -> u128 {
+        let rows = self.numbers(shape.causal).of(Span::full(keys)).rows() as u128;
         let layers = shape.attending_layers() as u128;
         let projected = self.terms.len() as u128 * shape.width();
         rows * (shape.d_model as u128 + layers * projected)
@@ -149,7 +149,7 @@ impl PositionFacts for DisentangledConfig {
 
 /// The numbering of distances.
 #[derive(Clone, Copy, Debug)]
-struct Numbers {
+struct DistanceNumbering {
     vectors: i64,
     buckets: Option<i64>,
     max_distance: i64,
@@ -159,18 +159,18 @@ struct Numbers {
 
 /// The first and the last table row that a span needs.
 #[derive(Clone, Copy, Debug)]
-struct Needed {
+struct RowRange {
     first: usize,
     last: usize,
 }
 
-impl Needed {
+impl RowRange {
     fn rows(self) -> usize {
         self.last - self.first + 1
     }
 }
 
-impl Numbers {
+impl DistanceNumbering {
     /// Returns the row for a query that is `behind` positions after its key.
     fn row(self, behind: i64) -> usize {
         let place = match self.buckets {
@@ -181,9 +181,9 @@ impl Numbers {
         (number.clamp(self.first, 2 * self.vectors - 1) - self.first) as usize
     }
 
-    fn of(self, span: Span) -> Needed {
+    fn of(self, span: Span) -> RowRange {
         let last = span.distances().saturating_sub(1);
-        Needed {
+        RowRange {
             first: self.row(-span.distance(last)),
             last: self.row(-span.distance(0)),
         }
@@ -224,7 +224,7 @@ pub struct Disentangled {
     heads: usize,
     dropout: f64,
     #[module(skip)]
-    numbers: Numbers,
+    numbers: DistanceNumbering,
 }
 
 impl Disentangled {
@@ -234,9 +234,9 @@ impl Disentangled {
         let rows = 2 * config.vectors() - numbers.first as usize;
         let width = shape.n_heads * shape.d_head;
         let maps = |name: &str, term: Term, bias: bool| {
-            let init = init.of(name);
-            match config.has(term) && !config.shared_projections {
-                true => of_layers(shape, || {
+            let init = init.part(name);
+            match config.uses_term(term) && !config.shared_projections {
+                true => per_layer(shape, || {
                     Linear::new(shape.d_model, width, bias, MatrixRole::Inner, &init)
                 }),
                 false => Vec::new(),
@@ -247,8 +247,8 @@ impl Disentangled {
             norm: config.norm.init(shape.d_model, init),
             keys: maps("keys", Term::C2p, false),
             queries: maps("queries", Term::P2c, true),
-            c2p: config.has(Term::C2p),
-            p2c: config.has(Term::P2c),
+            c2p: config.uses_term(Term::C2p),
+            p2c: config.uses_term(Term::P2c),
             shared: config.shared_projections,
             heads: shape.n_heads,
             dropout: shape.dropout,
@@ -257,10 +257,10 @@ impl Disentangled {
     }
 
     /// Projects vectors of distances by a layer's own map.
-    fn projected(&self, maps: &[Option<Linear>], layer: usize, x: &Tensor<2>) -> Option<Tensor<3>> {
+    fn project(&self, maps: &[Option<Linear>], layer: usize, x: &Tensor<2>) -> Option<Tensor<3>> {
         let map = maps.get(layer)?.as_ref()?;
         let x = map.forward(x.clone().unsqueeze_dim(0));
-        Some(by_heads(x.squeeze_dim(0), self.heads))
+        Some(split_heads(x.squeeze_dim(0), self.heads))
     }
 }
 
@@ -296,8 +296,8 @@ impl PositionScheme for Disentangled {
                 self.p2c.then(|| heads.queries(vectors)),
             ],
             false => [
-                self.projected(&self.keys, layer, &vectors),
-                self.projected(&self.queries, layer, &vectors),
+                self.project(&self.keys, layer, &vectors),
+                self.project(&self.queries, layer, &vectors),
             ],
         };
         let terms = 1 + usize::from(self.c2p) + usize::from(self.p2c);

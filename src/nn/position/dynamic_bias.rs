@@ -4,9 +4,9 @@
 //! The input is query − key, or sign·ln(1 + |query − key|). It passes through `depth` hidden layers of `hidden` units with SiLU
 //! and a last layer with one output for each head. All layers of the model share the network.
 
-use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last_span};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::{Activation, replay};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
@@ -47,7 +47,7 @@ impl Default for DynamicBiasConfig {
 }
 
 /// Maximum depth of the network.
-const DEEPEST: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 impl DynamicBiasConfig {
     fn hidden(&self, d_model: usize) -> usize {
@@ -60,15 +60,15 @@ impl PositionFacts for DynamicBiasConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Bias)
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         if let Some(hidden) = self.hidden {
-            at.count("hidden", hidden, WIDEST);
+            at.count("hidden", hidden, MAX_WIDTH);
         }
-        at.count("depth", self.depth, DEEPEST);
+        at.count("depth", self.depth, MAX_DEPTH);
     }
 
     fn image_counterpart(&self) -> Option<Kind> {
@@ -80,13 +80,13 @@ impl PositionFacts for DynamicBiasConfig {
         let hidden = self.hidden(shape.d_model) as u128;
         let inner = (self.depth as u128 - 1) * hidden * hidden;
         let one = hidden + inner + hidden * shape.n_heads as u128;
-        let distances = last(queries, sources).distances() as u128;
+        let distances = last_span(queries, sources).distances() as u128;
         one * distances / shape.attending_layers().max(1) as u128
     }
 
-    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+    fn activations(&self, shape: &PositionShape, keys: usize) -> u128 {
         let hidden = self.hidden(shape.d_model) as u128;
-        Span::of(keys).distances() as u128 * hidden * 2 * self.depth as u128
+        Span::full(keys).distances() as u128 * hidden * 2 * self.depth as u128
     }
 }
 
@@ -133,7 +133,7 @@ impl PositionScheme for DynamicBias {
         let inputs = self.inputs(span);
         let rows = inputs.len();
         let inputs: Tensor<2> = replay::floats(TensorData::new(inputs, [rows, 1]), device);
-        let read = |x: Tensor<3>, map: &Linear| map.activated(x, Activation::Silu);
+        let read = |x: Tensor<3>, map: &Linear| map.forward_activated(x, Activation::Silu);
         let hidden = self.hidden.iter().fold(inputs.unsqueeze_dim(0), read);
         let bias: Tensor<2> = self.head.forward(hidden).squeeze_dim(0);
         Prepared {

@@ -55,7 +55,7 @@ pub struct KnownSizes {
     /// Number of tokens of the longest input; for an image, its patches and the tokens before them that have a position.
     pub context: Option<usize>,
     /// Whether inputs are images.
-    pub of_images: bool,
+    pub is_image: bool,
 }
 
 /// The settings that determine the width of a head, named in faults of schemes that need another width.
@@ -72,7 +72,7 @@ pub trait PositionFacts {
     fn kind(&self) -> Kind;
 
     /// Returns the point at which the scheme acts.
-    fn acts(&self) -> ActsOn;
+    fn acts_on(&self) -> ActsOn;
 
     /// Reports invalid settings.
     fn faults(&self, _known: &KnownSizes, _at: &mut TableFaults) {}
@@ -88,7 +88,7 @@ pub trait PositionFacts {
     }
 
     /// Whether the scheme rotates values as well as keys.
-    fn turns_values(&self) -> bool {
+    fn rotates_values(&self) -> bool {
         false
     }
 
@@ -104,7 +104,7 @@ pub trait PositionFacts {
 
     /// For a scheme that acts in the blocks: whether it leaves the tokens before an image's patches unchanged, however many there
     /// are.
-    fn leaves_tokens(&self) -> bool {
+    fn skips_prefix_tokens(&self) -> bool {
         false
     }
 
@@ -117,7 +117,7 @@ pub trait PositionFacts {
     /// Whether the scheme encodes a token's position in the current segment. Such a scheme cannot distinguish earlier segments,
     /// whose tokens have the same positions (Dai et al. 2019, section 3.3).
     fn encodes_absolute_position(&self) -> bool {
-        !matches!(self.acts(), ActsOn::Heads(_))
+        !matches!(self.acts_on(), ActsOn::Heads(_))
     }
 
     /// Returns what the rows of the parameter of this name stand for, so that the parameter can be resampled for another number
@@ -133,7 +133,7 @@ pub trait PositionFacts {
     }
 
     /// Number of rows at the start of a table of positions that do not belong to a position.
-    fn reserved(&self) -> usize {
+    fn reserved_rows(&self) -> usize {
         0
     }
 
@@ -156,7 +156,7 @@ pub trait PositionFacts {
 
     /// Returns how many values the scheme keeps for the backward pass of a batch whose queries see up to this many keys, whatever
     /// the number of rows: the vectors of distances, and their projections in each layer.
-    fn kept(&self, _shape: &PositionShape, _keys: usize) -> u128 {
+    fn activations(&self, _shape: &PositionShape, _keys: usize) -> u128 {
         0
     }
 }
@@ -211,12 +211,12 @@ impl PositionConfig {
 
     /// Whether the scheme acts on the heads of attention.
     pub fn has_heads(&self) -> bool {
-        matches!(self.facts().acts(), ActsOn::Heads(_))
+        matches!(self.facts().acts_on(), ActsOn::Heads(_))
     }
 }
 
 /// Returns the span of the last `queries` of `keys` positions.
-pub(super) fn last(queries: usize, keys: usize) -> Span {
+pub(super) fn last_span(queries: usize, keys: usize) -> Span {
     Span {
         queries,
         keys,

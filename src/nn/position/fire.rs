@@ -7,9 +7,9 @@
 
 use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{
-    AttentionView, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, of_layers,
+    AttentionView, Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span, per_layer,
 };
-use crate::faults::{LONGEST, TableFaults, WIDEST};
+use crate::faults::{MAX_POSITIONS, MAX_WIDTH, TableFaults};
 use crate::kernel::{Activation, replay};
 use crate::nn::init::Init;
 use crate::nn::linear::Linear;
@@ -55,13 +55,13 @@ impl PositionFacts for FireConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::PairBias)
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
-        at.count("hidden", self.hidden, WIDEST);
-        at.count("threshold", self.threshold, LONGEST);
+        at.count("hidden", self.hidden, MAX_WIDTH);
+        at.count("threshold", self.threshold, MAX_POSITIONS);
     }
 
     fn image_counterpart(&self) -> Option<Kind> {
@@ -81,7 +81,7 @@ impl PositionFacts for FireConfig {
         }
     }
 
-    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
+    fn activations(&self, shape: &PositionShape, keys: usize) -> u128 {
         let networks = match self.shared {
             true => 1,
             false => shape.attending_layers(),
@@ -108,7 +108,7 @@ pub struct FireNetwork {
 
 /// Builds a map whose values are drawn uniformly within ±1/√inputs, like PyTorch's default, whatever the model's init scheme:
 /// that scheme's deviations are meant for vectors of the residual stream, and a normalised distance is not one.
-fn map(inputs: usize, outputs: usize, init: &Init) -> Linear {
+fn uniform_linear(inputs: usize, outputs: usize, init: &Init) -> Linear {
     let most = (inputs as f32).sqrt().recip();
     let drawn = move |u: f32| most * (2.0 * u - 1.0);
     Linear {
@@ -118,7 +118,7 @@ fn map(inputs: usize, outputs: usize, init: &Init) -> Linear {
 }
 
 /// Initial c.
-const FIRST_C: f32 = 0.1;
+const INITIAL_C: f32 = 0.1;
 
 /// Added to the divisor, which is 0 at position 0 if L is 0.
 const EPS: f32 = 1e-6;
@@ -126,10 +126,10 @@ const EPS: f32 = 1e-6;
 impl FireNetwork {
     fn new(config: &FireConfig, heads: usize, init: &Init) -> Self {
         Self {
-            c: init.vector(1, FIRST_C),
+            c: init.vector(1, INITIAL_C),
             l_factor: init.vector(1, 1.0),
-            hidden: map(1, config.hidden, init),
-            head: map(config.hidden, heads, init),
+            hidden: uniform_linear(1, config.hidden, init),
+            head: uniform_linear(config.hidden, heads, init),
             threshold: config.threshold,
         }
     }
@@ -156,7 +156,7 @@ impl FireNetwork {
         let psi = |x: Tensor<2>| (x * one(&self.c) + 1.0).log();
         let share = psi(apart) / (psi(farthest) + EPS);
         let share = share.reshape([1, queries * keys, 1]);
-        let hidden = self.hidden.activated(share, Activation::Relu);
+        let hidden = self.hidden.forward_activated(share, Activation::Relu);
         let bias = self.head.forward(hidden);
         let [_, _, heads] = bias.dims();
         bias.reshape([1, queries, keys, heads])
@@ -184,7 +184,7 @@ impl Fire {
             },
             false => Self {
                 shared: None,
-                layers: of_layers(shape, network),
+                layers: per_layer(shape, network),
             },
         }
     }

@@ -7,7 +7,7 @@
 //! program.
 
 use super::facts::{ActsOn, HeadEffect, PositionFacts};
-use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, Span, of_layers};
+use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, Span, per_layer};
 use crate::kernel::replay;
 use crate::nn::bounds::Bounds;
 use crate::nn::init::Init;
@@ -49,7 +49,7 @@ impl PositionFacts for KerpleConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::LayerBias)
     }
 
@@ -59,7 +59,7 @@ impl PositionFacts for KerpleConfig {
 }
 
 /// Minimum of both parameters.
-const LEAST: f32 = 0.01;
+const MIN_PARAMETER: f32 = 0.01;
 
 /// The ranges of both parameters in each form.
 pub const BOUNDS: [Bounds; 4] = [
@@ -73,8 +73,8 @@ const fn bounds(holder: &'static str, field: &'static str, most: f32) -> Bounds 
     Bounds {
         holder,
         field,
-        least: LEAST,
-        most,
+        min: MIN_PARAMETER,
+        max: most,
     }
 }
 
@@ -93,7 +93,7 @@ pub struct LogKernel {
 
 impl LogKernel {
     fn new(heads: usize, init: &Init) -> Self {
-        let [p, a] = first_numbers(heads, init);
+        let [p, a] = initial_parameters(heads, init);
         Self { p, a }
     }
 
@@ -113,7 +113,7 @@ pub struct PowerKernel {
 
 impl PowerKernel {
     fn new(heads: usize, init: &Init) -> Self {
-        let [p, a] = first_numbers(heads, init);
+        let [p, a] = initial_parameters(heads, init);
         Self { p, a }
     }
 
@@ -127,8 +127,8 @@ impl PowerKernel {
 }
 
 /// Draws p and a of each head uniformly up to 2 and 1.
-fn first_numbers(heads: usize, init: &Init) -> [Param<Tensor<1>>; 2] {
-    [2.0, 1.0].map(|most| init.uniform([heads], move |u| (most * u).max(LEAST)))
+fn initial_parameters(heads: usize, init: &Init) -> [Param<Tensor<1>>; 2] {
+    [2.0, 1.0].map(|most| init.uniform([heads], move |u| (most * u).max(MIN_PARAMETER)))
 }
 
 /// Returns one number per head as a column.
@@ -163,7 +163,7 @@ impl Kerple {
     /// Builds the scheme for a model of this shape.
     pub fn new(config: &KerpleConfig, shape: &PositionShape, init: &Init) -> Self {
         let heads = shape.n_heads;
-        let layers = of_layers(shape, || match config.form {
+        let layers = per_layer(shape, || match config.form {
             KerpleForm::Log => Kernels::Log(LogKernel::new(heads, init)),
             KerpleForm::Power => Kernels::Power(PowerKernel::new(heads, init)),
         });
@@ -172,7 +172,7 @@ impl Kerple {
 }
 
 /// Returns the distance between query and key for each diagonal of a span.
-fn apart(span: Span) -> Vec<f32> {
+fn diagonal_distances(span: Span) -> Vec<f32> {
     let diagonals = 0..span.distances();
     let of = |diagonal| span.distance(diagonal).unsigned_abs() as f32;
     diagonals.map(of).collect()
@@ -181,7 +181,7 @@ fn apart(span: Span) -> Vec<f32> {
 impl PositionScheme for Kerple {
     fn score_bias(&self, attending: &AttentionView) -> Option<ScoreBias> {
         let kernels = self.layers.get(attending.layer)?.as_ref()?;
-        let distances = apart(attending.span);
+        let distances = diagonal_distances(attending.span);
         Some(ScoreBias::ByDistance(match kernels {
             Kernels::Log(kernel) => kernel.bias(&distances, attending.device),
             Kernels::Power(kernel) => kernel.bias(&distances, attending.device),

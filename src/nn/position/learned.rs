@@ -2,8 +2,8 @@
 
 use super::facts::{ActsOn, KnownSizes, PositionFacts, RowsOf};
 use super::resample::resample_grid;
-use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, rows};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, lookup_rows};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
@@ -35,7 +35,7 @@ impl PositionFacts for LearnedConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Embeddings
     }
 
@@ -51,7 +51,7 @@ impl PositionFacts for LearnedConfig {
         self.max_len.is_none() && self.first == 0
     }
 
-    fn reserved(&self) -> usize {
+    fn reserved_rows(&self) -> usize {
         self.first
     }
 }
@@ -92,7 +92,7 @@ impl PositionScheme for Learned {
             }),
             segments: None,
         };
-        x + rows(self.table.val(), seq, &at)
+        x + lookup_rows(self.table.val(), seq, &at)
     }
 
     fn embed_smaller(&self, x: Tensor<3>, from: Grid, to: Grid) -> Tensor<3> {
@@ -119,20 +119,20 @@ pub(super) fn table_faults(
     known: &KnownSizes,
     at: &mut TableFaults,
 ) {
-    if first > LONGEST || max_len.is_some_and(|rows| first > 0 && first >= rows) {
+    if first > MAX_POSITIONS || max_len.is_some_and(|rows| first > 0 && first >= rows) {
         let rule = format!("first = {first} leaves no row of the table for a position");
         at.fault(&["first", "max_len"], rule);
         return;
     }
     let Some(rows) = max_len else { return };
-    if !at.count("max_len", rows, LONGEST) {
+    if !at.count("max_len", rows, MAX_POSITIONS) {
         return;
     }
     let longest = rows - first;
     let Some(context) = known.context.filter(|context| *context > longest) else {
         return;
     };
-    if known.of_images {
+    if known.is_image {
         let rule = format!(
             "max_len = {rows} has rows for {longest} positions, and an image has {context}, tokens before its patches among them; \
              leave it out to follow the data"

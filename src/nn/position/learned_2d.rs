@@ -5,7 +5,7 @@
 //! is a grid of one row.
 
 use super::facts::{ActsOn, PositionFacts, RowsOf};
-use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, rows};
+use super::{Grid, Kind, PositionScheme, PositionShape, TokenPositions, lookup_rows};
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
 use burn::module::{Module, Param};
@@ -45,7 +45,7 @@ impl PositionFacts for Learned2dConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Embeddings
     }
 
@@ -137,7 +137,7 @@ impl Learned2d {
 impl PositionScheme for Learned2d {
     fn embed(&self, x: Tensor<3>, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
-        x + rows(self.table(), seq, at)
+        x + lookup_rows(self.table(), seq, at)
     }
 
     fn max_len(&self) -> Option<usize> {

@@ -3,7 +3,7 @@
 
 use super::facts::{ActsOn, KnownSizes, PositionFacts, RowsOf};
 use super::learned::table_faults;
-use super::{Kind, PositionScheme, PositionShape, TokenPositions, rows};
+use super::{Kind, PositionScheme, PositionShape, TokenPositions, lookup_rows};
 use crate::faults::TableFaults;
 use crate::nn::init::Init;
 use crate::nn::role::{Roles, TABLE};
@@ -34,7 +34,7 @@ impl PositionFacts for LearnedPerLayerConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Layers
     }
 
@@ -74,7 +74,7 @@ impl LearnedPerLayer {
 impl PositionScheme for LearnedPerLayer {
     fn embed_layer(&self, x: Tensor<3>, layer: usize, at: &TokenPositions) -> Tensor<3> {
         let [_, seq, _] = x.dims();
-        x + rows(self.tables[layer].val(), seq, at)
+        x + lookup_rows(self.tables[layer].val(), seq, at)
     }
 
     fn max_len(&self) -> Option<usize> {

@@ -16,7 +16,7 @@ pub mod learned;
 pub mod learned_2d;
 pub mod learned_per_layer;
 pub mod none;
-pub(crate) mod noted;
+pub(crate) mod recording;
 pub mod relative_bias;
 pub mod relative_bias_2d;
 pub mod relative_bias_2d_per_layer;
@@ -54,10 +54,10 @@ use rotary_2d::{Rotary2d, Rotary2dConfig};
 use rotary_centred::{RotaryCentred, RotaryCentredConfig};
 use schemars::JsonSchema;
 pub use scheme::{
-    AttentionView, FROM_THE_FIRST, PositionScheme, Prepared, Projections, Rotation, SegmentVectors,
+    AttentionView, FROM_START, HeadProjections, PositionScheme, Prepared, Rotation, SegmentVectors,
     TokenPositions,
 };
-pub(crate) use scheme::{by_heads, rows};
+pub(crate) use scheme::{lookup_rows, split_heads};
 use serde::{Deserialize, Serialize};
 use shaw::{Shaw, ShawConfig};
 use sinusoidal::{Sinusoidal, SinusoidalConfig};
@@ -167,9 +167,9 @@ pub struct PositionShape {
     /// The layout of the positions in an image; `None` for a text.
     pub grid: Option<Grid>,
     /// Layers without attention, which need nothing from a scheme that acts on heads.
-    pub without_attention: Vec<usize>,
+    pub layers_without_attention: Vec<usize>,
     /// Layers whose attention uses the parameters of another layer, including what a scheme learns for it.
-    pub shared: Vec<usize>,
+    pub layers_sharing_parameters: Vec<usize>,
     /// Dropout on the embeddings.
     pub dropout: f64,
 }
@@ -182,13 +182,16 @@ impl PositionShape {
 
     /// Returns the number of layers with attention.
     fn attending_layers(&self) -> usize {
-        self.n_layers - self.without_attention.len()
+        self.n_layers - self.layers_without_attention.len()
     }
 }
 
 /// Builds a part for each layer that has its own attention parameters, at the layer's index.
-fn of_layers<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
-    let lacks = [&shape.without_attention, &shape.shared];
+fn per_layer<T>(shape: &PositionShape, part: impl Fn() -> T) -> Vec<Option<T>> {
+    let lacks = [
+        &shape.layers_without_attention,
+        &shape.layers_sharing_parameters,
+    ];
     let has = |layer: &usize| lacks.iter().all(|layers| !layers.contains(layer));
     let layers = 0..shape.n_layers;
     layers.map(|layer| has(&layer).then(&part)).collect()

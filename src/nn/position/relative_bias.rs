@@ -6,7 +6,7 @@
 
 use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, Prepared, ScoreBias, Span};
-use crate::faults::{LONGEST, TableFaults, WIDEST};
+use crate::faults::{MAX_POSITIONS, MAX_WIDTH, TableFaults};
 use crate::kernel::{self, replay};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::role::{Roles, TABLE};
@@ -47,17 +47,17 @@ impl PositionFacts for RelativeBiasConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Bias)
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         let (buckets, most, half) = (self.buckets, self.max_distance, self.buckets / 2);
-        if at.count("buckets", buckets, WIDEST) && buckets < 2 {
+        if at.count("buckets", buckets, MAX_WIDTH) && buckets < 2 {
             at.fault(&["buckets"], "buckets = 1 must be 2 or more");
-        } else if most <= half || most > LONGEST {
+        } else if most <= half || most > MAX_POSITIONS {
             let rule = format!(
-                "max_distance = {most} is not between {half}, half of the buckets, and {LONGEST}"
+                "max_distance = {most} is not between {half}, half of the buckets, and {MAX_POSITIONS}"
             );
             at.fault(&["max_distance", "buckets"], rule);
         }

@@ -30,7 +30,7 @@ impl PositionFacts for RelativeBias2dConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::PairBias)
     }
 
@@ -39,7 +39,7 @@ impl PositionFacts for RelativeBias2dConfig {
     }
 
     fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
-        Some(RowsOf::GridDistances(OF_CLASS_TOKEN))
+        Some(RowsOf::GridDistances(CLASS_TOKEN_ROWS))
     }
 }
 
@@ -62,7 +62,7 @@ fn distances(grid: Grid) -> usize {
 }
 
 /// Number of table rows for a class token.
-pub(super) const OF_CLASS_TOKEN: usize = 3;
+pub(super) const CLASS_TOKEN_ROWS: usize = 3;
 
 impl RelativeBias2d {
     /// Builds the scheme for a model of this shape.
@@ -72,7 +72,7 @@ impl RelativeBias2d {
             cols: shape.context,
             class_token: false,
         });
-        let more = usize::from(grid.class_token) * OF_CLASS_TOKEN;
+        let more = usize::from(grid.class_token) * CLASS_TOKEN_ROWS;
         Self {
             table: {
                 let role = MatrixRole::ScoreBias {
@@ -86,7 +86,7 @@ impl RelativeBias2d {
 }
 
 /// Returns the table row for a query and a key.
-fn row(grid: Grid, query: usize, key: usize) -> usize {
+fn table_row(grid: Grid, query: usize, key: usize) -> usize {
     let Grid {
         rows,
         cols,
@@ -106,14 +106,19 @@ fn row(grid: Grid, query: usize, key: usize) -> usize {
 }
 
 /// Looks up the rows of a table `[distances, heads]` for each pair of a query and a key of a grid.
-pub(crate) fn spread(table: Tensor<2>, grid: Grid, span: Span, device: &Device) -> ScoreBias {
+pub(crate) fn lookup_biases(
+    table: Tensor<2>,
+    grid: Grid,
+    span: Span,
+    device: &Device,
+) -> ScoreBias {
     let Span {
         queries,
         keys,
         offset,
     } = span;
     let pairs = (offset..offset + queries).flat_map(|i| (0..keys).map(move |j| (i, j)));
-    let ids: Vec<i32> = pairs.map(|(i, j)| row(grid, i, j) as i32).collect();
+    let ids: Vec<i32> = pairs.map(|(i, j)| table_row(grid, i, j) as i32).collect();
     let ids = replay::integers::<2>(TensorData::new(ids, [queries, keys]), device);
     let bias = kernel::embedding(table, ids);
     ScoreBias::Dense(bias.permute([2, 0, 1]).unsqueeze_dim::<4>(0))
@@ -122,7 +127,7 @@ pub(crate) fn spread(table: Tensor<2>, grid: Grid, span: Span, device: &Device) 
 impl PositionScheme for RelativeBias2d {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
         Prepared {
-            score_bias: spread(self.table.val(), self.grid, span, device),
+            score_bias: lookup_biases(self.table.val(), self.grid, span, device),
             ..Prepared::default()
         }
     }

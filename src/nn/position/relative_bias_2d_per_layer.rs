@@ -2,8 +2,8 @@
 //! (Bao et al. 2022, BEiT, released code). A text is a grid of one row.
 
 use super::facts::{ActsOn, HeadEffect, PositionFacts, RowsOf};
-use super::relative_bias_2d::{OF_CLASS_TOKEN, RelativeBias2d};
-use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, of_layers};
+use super::relative_bias_2d::{CLASS_TOKEN_ROWS, RelativeBias2d};
+use super::{AttentionView, Kind, PositionScheme, PositionShape, ScoreBias, per_layer};
 use crate::nn::init::Init;
 use burn::module::Module;
 use schemars::JsonSchema;
@@ -27,7 +27,7 @@ impl PositionFacts for RelativeBias2dPerLayerConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::PairBias)
     }
 
@@ -36,7 +36,7 @@ impl PositionFacts for RelativeBias2dPerLayerConfig {
     }
 
     fn rows_of(&self, _parameter: &str) -> Option<RowsOf> {
-        Some(RowsOf::GridDistances(OF_CLASS_TOKEN))
+        Some(RowsOf::GridDistances(CLASS_TOKEN_ROWS))
     }
 }
 
@@ -51,7 +51,7 @@ impl RelativeBias2dPerLayer {
     /// Builds the scheme for a model of this shape.
     pub fn new(shape: &PositionShape, init: &Init) -> Self {
         Self {
-            layers: of_layers(shape, || RelativeBias2d::new(shape, init)),
+            layers: per_layer(shape, || RelativeBias2d::new(shape, init)),
         }
     }
 }

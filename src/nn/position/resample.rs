@@ -10,9 +10,9 @@
 use burn::tensor::{Tensor, TensorData};
 
 /// Sharpness a of the kernel.
-const A: f64 = -0.75;
+const CUBIC_A: f64 = -0.75;
 /// Sharpness a of the antialiased kernel.
-const ANTIALIASED: f64 = -0.5;
+const ANTIALIASED_CUBIC_A: f64 = -0.5;
 
 /// Resamples `table` `[positions, d]` of the grid `from` (rows, columns) for the grid `to`. A class token's row comes first and
 /// stays unchanged; the caller must say whether there is one, since the number of positions cannot tell
@@ -34,14 +34,14 @@ pub fn resample_grid(
     if from == to {
         return table;
     }
-    let values = matrix(from, to, extra, antialias);
+    let values = weight_matrix(from, to, extra, antialias);
     let shape = [extra + to[0] * to[1], positions];
     Tensor::<2>::from_data(TensorData::new(values, shape), &table.device()).matmul(table)
 }
 
 /// Resamples a table of a text's positions `[from, d]` to another number of rows, each interpolated between its two nearest old
 /// rows. The first `reserved` rows belong to no position and stay unchanged. `None` if no other rows are left.
-pub fn stretch(
+pub fn interpolate(
     table: &[f32],
     [from, to]: [usize; 2],
     d: usize,
@@ -87,10 +87,10 @@ pub fn repeat(
 }
 
 /// Returns the weight of each old position in each new one.
-fn matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Vec<f32> {
+fn weight_matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Vec<f32> {
     let shares = |i: usize, from: usize, to: usize| match antialias {
-        true => antialiased(i, from, to),
-        false => shares(i, from, to).to_vec(),
+        true => antialiased_weights(i, from, to),
+        false => cubic_weights(i, from, to).to_vec(),
     };
     let width = extra + from[0] * from[1];
     let mut values = vec![0.0; (extra + to[0] * to[1]) * width];
@@ -111,25 +111,25 @@ fn matrix(from: [usize; 2], to: [usize; 2], extra: usize, antialias: bool) -> Ve
 }
 
 /// Returns the old positions that contribute to position `i` of `to`, with their weights.
-fn shares(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
+fn cubic_weights(i: usize, from: usize, to: usize) -> [(usize, f64); 4] {
     let place = (i as f64 + 0.5) * from as f64 / to as f64 - 0.5;
     let (floor, t) = (place.floor(), place - place.floor());
     let clamped = |offset: f64| (floor + offset).clamp(0.0, (from - 1) as f64) as usize;
     [
-        (clamped(-1.0), kernel(1.0 + t, A)),
-        (clamped(0.0), kernel(t, A)),
-        (clamped(1.0), kernel(1.0 - t, A)),
-        (clamped(2.0), kernel(2.0 - t, A)),
+        (clamped(-1.0), kernel(1.0 + t, CUBIC_A)),
+        (clamped(0.0), kernel(t, CUBIC_A)),
+        (clamped(1.0), kernel(1.0 - t, CUBIC_A)),
+        (clamped(2.0), kernel(2.0 - t, CUBIC_A)),
     ]
 }
 
 /// Like [`shares`], with antialiasing.
-fn antialiased(i: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
+fn antialiased_weights(i: usize, from: usize, to: usize) -> Vec<(usize, f64)> {
     let scale = from as f64 / to as f64;
     let (place, wider) = ((i as f64 + 0.5) * scale, scale.max(1.0));
     let edge = |at: f64| (at + 0.5).clamp(0.0, from as f64) as usize;
     let places = edge(place - 2.0 * wider)..edge(place + 2.0 * wider);
-    let share = |at: usize| kernel((at as f64 + 0.5 - place).abs() / wider, ANTIALIASED);
+    let share = |at: usize| kernel((at as f64 + 0.5 - place).abs() / wider, ANTIALIASED_CUBIC_A);
     let sum: f64 = places.clone().map(share).sum();
     places.map(|at| (at, share(at) / sum)).collect()
 }
@@ -147,15 +147,15 @@ fn kernel(x: f64, a: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{repeat, stretch};
+    use super::{interpolate, repeat};
 
     #[test]
     fn a_stretched_table_keeps_its_ends() {
         let table = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0];
-        assert_eq!(stretch(&table, [3, 3], 2, 0).unwrap(), table);
-        let longer = stretch(&table, [3, 5], 2, 0).unwrap();
+        assert_eq!(interpolate(&table, [3, 3], 2, 0).unwrap(), table);
+        let longer = interpolate(&table, [3, 5], 2, 0).unwrap();
         assert_eq!(longer, [0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0, 4.0, 4.0, 5.0]);
-        assert_eq!(stretch(&table, [3, 1], 2, 0).unwrap(), [0.0, 1.0]);
+        assert_eq!(interpolate(&table, [3, 1], 2, 0).unwrap(), [0.0, 1.0]);
     }
 
     #[test]
@@ -170,9 +170,9 @@ mod tests {
     #[test]
     fn rows_of_no_position_stay() {
         let table = [9.0, 8.0, 0.0, 1.0, 2.0];
-        let longer = stretch(&table, [5, 7], 1, 2).unwrap();
+        let longer = interpolate(&table, [5, 7], 1, 2).unwrap();
         assert_eq!(longer, [9.0, 8.0, 0.0, 0.5, 1.0, 1.5, 2.0]);
-        assert_eq!(stretch(&table, [5, 2], 1, 2), None);
-        assert_eq!(stretch(&table, [5, 0], 1, 0), None);
+        assert_eq!(interpolate(&table, [5, 2], 1, 2), None);
+        assert_eq!(interpolate(&table, [5, 0], 1, 0), None);
     }
 }

@@ -13,7 +13,7 @@ use crate::faults::TableFaults;
 use crate::kernel::replay;
 use burn::module::Module;
 use burn::tensor::{Device, TensorData};
-use longrope::Long;
+use longrope::LongRotation;
 pub use longrope::LongropeScalingConfig;
 pub use scaling::{
     LinearScalingConfig, Llama3ScalingConfig, NoScalingConfig, NtkScalingConfig, ScalingConfig,
@@ -88,12 +88,12 @@ impl RotaryConfig {
             );
             at.fault(&keys, rule);
         } else {
-            at.within("scaling", |at| self.scaling.pair_faults(rotated / 2, at));
+            at.nested("scaling", |at| self.scaling.pair_faults(rotated / 2, at));
         }
     }
 
     /// Returns the number of elements of a head that are rotated: even, at least 2.
-    pub fn rotated(&self, d_head: usize) -> usize {
+    pub fn rotated_width(&self, d_head: usize) -> usize {
         (((d_head as f64 * self.fraction) as usize) / 2 * 2).max(2)
     }
 
@@ -108,7 +108,7 @@ impl PositionFacts for RotaryConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Rotation)
     }
 
@@ -127,10 +127,10 @@ impl PositionFacts for RotaryConfig {
         } else if let Some(head) = known.d_head {
             self.pair_faults(head, at);
         }
-        at.within("scaling", |at| self.scaling.faults(at));
+        at.nested("scaling", |at| self.scaling.faults(at));
     }
 
-    fn turns_values(&self) -> bool {
+    fn rotates_values(&self) -> bool {
         self.rotate_values
     }
 
@@ -145,7 +145,7 @@ pub struct Rotary {
     frequencies: Vec<f64>,
     /// Replaces `frequencies` in long passes.
     #[module(skip)]
-    long: Option<Long>,
+    long: Option<LongRotation>,
     magnitude: f64,
     interleaved: bool,
     values: bool,
@@ -154,7 +154,7 @@ pub struct Rotary {
 impl Rotary {
     /// Builds the scheme for a model of this shape.
     pub fn new(config: &RotaryConfig, shape: &PositionShape) -> Self {
-        let rotated = config.rotated(shape.d_head);
+        let rotated = config.rotated_width(shape.d_head);
         let (frequencies, magnitude) = config.frequencies(rotated);
         Self {
             frequencies,

@@ -39,7 +39,7 @@ impl PositionFacts for Rotary2dConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Rotation)
     }
 
@@ -81,7 +81,7 @@ impl Rotary2d {
     }
 
     /// Returns column and row of a position; `None` for a class token.
-    fn place(&self, position: usize) -> Option<[usize; 2]> {
+    fn grid_position(&self, position: usize) -> Option<[usize; 2]> {
         let Some(grid) = self.grid else {
             return Some([position, 0]);
         };
@@ -95,7 +95,7 @@ impl PositionScheme for Rotary2d {
         let half = 2 * self.frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for position in span.offset..span.offset + span.queries {
-            for along in self.place(position).unwrap_or_default() {
+            for along in self.grid_position(position).unwrap_or_default() {
                 for frequency in &self.frequencies {
                     let (s, c) = (along as f64 * frequency).sin_cos();
                     cos.push(c as f32);

@@ -74,7 +74,7 @@ impl PositionFacts for RotaryCentredConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Rotation)
     }
 
@@ -96,7 +96,7 @@ impl PositionFacts for RotaryCentredConfig {
         Some(super::rotary::KIND)
     }
 
-    fn leaves_tokens(&self) -> bool {
+    fn skips_prefix_tokens(&self) -> bool {
         true
     }
 }
@@ -115,20 +115,20 @@ pub struct RotaryCentred {
 
 /// A random change of rows and columns: `by` is added to them, then the sum is multiplied by `times`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Moved {
-    by: [f64; 2],
-    times: [f64; 2],
+struct Jitter {
+    shift: [f64; 2],
+    scale: [f64; 2],
 }
 
-impl Moved {
+impl Jitter {
     /// No change.
-    const NOT: Self = Self {
-        by: [0.0; 2],
-        times: [1.0; 2],
+    const NONE: Self = Self {
+        shift: [0.0; 2],
+        scale: [1.0; 2],
     };
 
-    fn of(&self, centre: [f64; 2]) -> [f64; 2] {
-        let along = |axis: usize| (centre[axis] + self.by[axis]) * self.times[axis];
+    fn apply(&self, centre: [f64; 2]) -> [f64; 2] {
+        let along = |axis: usize| (centre[axis] + self.shift[axis]) * self.scale[axis];
         [along(0), along(1)]
     }
 }
@@ -166,11 +166,11 @@ impl RotaryCentred {
         })
     }
 
-    fn rotation(&self, span: Span, moved: Moved, device: &Device) -> Rotation {
+    fn rotation(&self, span: Span, moved: Jitter, device: &Device) -> Rotation {
         let half = 2 * self.frequencies.len();
         let (mut cos, mut sin) = (Vec::new(), Vec::new());
         for centre in self.centres(span) {
-            for along in centre.map_or([0.0; 2], |centre| moved.of(centre)) {
+            for along in centre.map_or([0.0; 2], |centre| moved.apply(centre)) {
                 for frequency in &self.frequencies {
                     let (s, c) = (along * frequency).sin_cos();
                     cos.push(c as f32);
@@ -189,7 +189,7 @@ impl RotaryCentred {
     }
 
     /// Draws the shift and the factors of a step.
-    fn drawn_from(&self, stream: &mut Stream) -> Moved {
+    fn draw_jitter(&self, stream: &mut Stream) -> Jitter {
         let mut between = |most: f64| most * (2.0 * f64::from(stream.uniform()) - 1.0);
         let by = self
             .shift
@@ -197,9 +197,9 @@ impl RotaryCentred {
         let each = self.jitter.map_or(0.0, f64::ln);
         let each = [between(each), between(each)];
         let both = between(self.rescale.map_or(0.0, f64::ln));
-        Moved {
-            by,
-            times: each.map(|each| (each + both).exp()),
+        Jitter {
+            shift: by,
+            scale: each.map(|each| (each + both).exp()),
         }
     }
 }
@@ -207,17 +207,17 @@ impl RotaryCentred {
 impl PositionScheme for RotaryCentred {
     fn prepare(&self, span: Span, device: &Device) -> Prepared {
         Prepared {
-            rotation: Some(self.rotation(span, Moved::NOT, device)),
+            rotation: Some(self.rotation(span, Jitter::NONE, device)),
             ..Prepared::default()
         }
     }
 
-    fn drawn(&self, span: Span, device: &Device, pass: &Pass) -> Option<Rotation> {
+    fn random_rotation(&self, span: Span, device: &Device, pass: &Pass) -> Option<Rotation> {
         if [self.shift, self.jitter, self.rescale] == [None; 3] {
             return None;
         }
         let mut stream = pass.stream_of_step(Purpose::Coordinates)?;
-        let moved = self.drawn_from(&mut stream);
+        let moved = self.draw_jitter(&mut stream);
         Some(self.rotation(span, moved, device))
     }
 }
@@ -235,8 +235,8 @@ mod tests {
             context: 4,
             causal: false,
             grid,
-            without_attention: Vec::new(),
-            shared: Vec::new(),
+            layers_without_attention: Vec::new(),
+            layers_sharing_parameters: Vec::new(),
             dropout: 0.0,
         };
         RotaryCentred::new(config, &shape)
@@ -255,7 +255,7 @@ mod tests {
         let usual = RotaryCentredConfig::default();
         let scheme = scheme(grid(2, 4), &usual);
         for tokens in [0, 1, 5] {
-            let centres: Vec<_> = scheme.centres(Span::of(tokens + 8)).collect();
+            let centres: Vec<_> = scheme.centres(Span::full(tokens + 8)).collect();
             assert_eq!(centres[..tokens], vec![None; tokens]);
             assert_eq!(centres[tokens], Some([-0.5, -0.75]));
             assert_eq!(centres[tokens + 5], Some([0.5, -0.25]));
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn a_text_is_one_row() {
         let scheme = scheme(None, &RotaryCentredConfig::default());
-        let centres: Vec<_> = scheme.centres(Span::of(4)).flatten().collect();
+        let centres: Vec<_> = scheme.centres(Span::full(4)).flatten().collect();
         assert_eq!(centres[..2], [[0.0, -0.75], [0.0, -0.25]]);
     }
 
@@ -288,16 +288,16 @@ mod tests {
         let mut seen = Vec::new();
         for step in 0..200 {
             let stream = || Stream::new(1, Purpose::Coordinates, (step, 0, 0));
-            let moved = all.drawn_from(&mut stream());
-            assert_eq!(moved, all.drawn_from(&mut stream()));
-            assert!(moved.by.iter().all(|by| by.abs() <= 0.25), "{moved:?}");
+            let moved = all.draw_jitter(&mut stream());
+            assert_eq!(moved, all.draw_jitter(&mut stream()));
+            assert!(moved.shift.iter().all(|by| by.abs() <= 0.25), "{moved:?}");
             let bounds = 1.0 / 3.0 - 1e-9..=3.0 + 1e-9;
-            assert!(moved.times.iter().all(|x| bounds.contains(x)), "{moved:?}");
-            let same = one(Some(2.0)).drawn_from(&mut stream());
-            assert!(same.by == [0.0; 2] && same.times[0] == same.times[1]);
-            assert!((0.5 - 1e-9..=2.0 + 1e-9).contains(&same.times[0]));
-            seen.push(same.times[0]);
-            assert_eq!(one(None).drawn_from(&mut stream()), Moved::NOT);
+            assert!(moved.scale.iter().all(|x| bounds.contains(x)), "{moved:?}");
+            let same = one(Some(2.0)).draw_jitter(&mut stream());
+            assert!(same.shift == [0.0; 2] && same.scale[0] == same.scale[1]);
+            assert!((0.5 - 1e-9..=2.0 + 1e-9).contains(&same.scale[0]));
+            seen.push(same.scale[0]);
+            assert_eq!(one(None).draw_jitter(&mut stream()), Jitter::NONE);
         }
         let larger = seen.iter().filter(|x| **x > 1.0).count();
         assert!((60..140).contains(&larger), "{larger}");

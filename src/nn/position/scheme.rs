@@ -19,7 +19,7 @@ pub struct TokenPositions {
 }
 
 /// The positions of inputs that are read whole, starting at position 0.
-pub static FROM_THE_FIRST: TokenPositions = TokenPositions {
+pub static FROM_START: TokenPositions = TokenPositions {
     offset: 0,
     ids: None,
     segments: None,
@@ -57,25 +57,25 @@ pub struct Rotation {
 impl Rotation {
     /// Rotates queries and keys by their positions, which are the last ones of the tables, and values if the rotation includes
     /// them.
-    pub fn turned(&self, [q, k, v]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
-        let v = if self.values { self.turn(v) } else { v };
-        [self.turn(q), self.turn_keys(k), v]
+    pub fn rotate_qkv(&self, [q, k, v]: [Tensor<4>; 3]) -> [Tensor<4>; 3] {
+        let v = if self.values { self.rotate(v) } else { v };
+        [self.rotate(q), self.rotate_keys(k), v]
     }
 
     /// Rotates `x` by the last rows of the tables, one row for each of its positions.
-    pub fn turn(&self, x: Tensor<4>) -> Tensor<4> {
-        self.turn_by(x, [&self.cos, &self.sin])
+    pub fn rotate(&self, x: Tensor<4>) -> Tensor<4> {
+        self.rotate_with(x, [&self.cos, &self.sin])
     }
 
     /// Like [`Self::turn`], with the tables for keys.
-    pub fn turn_keys(&self, x: Tensor<4>) -> Tensor<4> {
+    pub fn rotate_keys(&self, x: Tensor<4>) -> Tensor<4> {
         match &self.keys {
-            Some([cos, sin]) => self.turn_by(x, [cos, sin]),
-            None => self.turn(x),
+            Some([cos, sin]) => self.rotate_with(x, [cos, sin]),
+            None => self.rotate(x),
         }
     }
 
-    fn turn_by(&self, x: Tensor<4>, [cos, sin]: [&Tensor<2>; 2]) -> Tensor<4> {
+    fn rotate_with(&self, x: Tensor<4>, [cos, sin]: [&Tensor<2>; 2]) -> Tensor<4> {
         let ([_, _, positions, _], [rows, _]) = (x.dims(), cos.dims());
         let last = |table: &Tensor<2>| match rows - positions {
             0 => table.clone(),
@@ -105,12 +105,12 @@ pub struct AttentionView<'a> {
     /// Factor on the scores.
     pub scale: f64,
     /// The projections to queries and keys, for schemes that project vectors of distances with them.
-    pub heads: &'a dyn Projections,
+    pub heads: &'a dyn HeadProjections,
     /// What all layers of this pass share.
     pub prepared: &'a Prepared,
     /// A table by heads `[heads, rows, d_head]` that the scheme stores in the layer's cache in decoding; `None` if the layer
     /// keeps nothing.
-    pub kept: Option<&'a Cell<Option<Tensor<3>>>>,
+    pub cached_table: Option<&'a Cell<Option<Tensor<3>>>>,
     /// Device of the tensors.
     pub device: &'a Device,
     /// The current pass, for the draws of dropout.
@@ -118,7 +118,7 @@ pub struct AttentionView<'a> {
 }
 
 /// The linear maps of attention to queries and keys, head by head.
-pub trait Projections {
+pub trait HeadProjections {
     /// Projects `[rows, d_model]` like queries to `[heads, rows, d_head]`.
     fn queries(&self, x: Tensor<2>) -> Tensor<3>;
 
@@ -159,7 +159,7 @@ pub trait PositionScheme {
     }
 
     /// Returns the rotation of a training pass that draws one at random, in place of the rotation of [`Self::prepare`].
-    fn drawn(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Rotation> {
+    fn random_rotation(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Rotation> {
         None
     }
 
@@ -203,13 +203,13 @@ pub trait PositionScheme {
 }
 
 /// Splits vectors of all heads `[rows, heads·d_head]` into heads, `[heads, rows, d_head]`.
-pub(crate) fn by_heads(x: Tensor<2>, heads: usize) -> Tensor<3> {
+pub(crate) fn split_heads(x: Tensor<2>, heads: usize) -> Tensor<3> {
     let [rows, width] = x.dims();
     x.reshape([rows, heads, width / heads]).swap_dims(0, 1)
 }
 
 /// Looks up the rows of a table `[positions, d]` for `seq` tokens, as `[1 or batch, seq, d]`.
-pub(crate) fn rows(table: Tensor<2>, seq: usize, at: &TokenPositions) -> Tensor<3> {
+pub(crate) fn lookup_rows(table: Tensor<2>, seq: usize, at: &TokenPositions) -> Tensor<3> {
     let [positions, d] = table.dims();
     match &at.ids {
         Some(ids) => crate::kernel::embedding(table, ids.clone()),

@@ -11,9 +11,9 @@
 
 use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts};
 use super::{
-    AttentionView, Kind, PositionScheme, PositionShape, Relative, ScoreBias, by_heads, of_layers,
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, ScoreBias, per_layer, split_heads,
 };
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable, replay};
 use crate::nn::init::Init;
 use crate::nn::role::{BIAS, Roles, TABLE};
@@ -74,12 +74,12 @@ impl PositionFacts for ShawConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Vectors)
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
-        at.count("clip", self.clip, LONGEST);
+        at.count("clip", self.clip, MAX_POSITIONS);
     }
 
     fn image_counterpart(&self) -> Option<Kind> {
@@ -132,9 +132,9 @@ impl Shaw {
             shape.n_heads
         };
         let table = |name: &str, given: bool, [rows, d]: [usize; 2]| {
-            let init = init.of(name);
+            let init = init.part(name);
             match given {
-                true => of_layers(shape, || init.table(rows, d)),
+                true => per_layer(shape, || init.table(rows, d)),
                 false => Vec::new(),
             }
         };
@@ -152,22 +152,22 @@ impl Shaw {
     }
 
     /// Returns the row for a key that is `distance` positions after its query.
-    fn row(&self, distance: i64) -> usize {
+    fn table_row(&self, distance: i64) -> usize {
         let from_first = distance.saturating_add(self.clip as i64).max(0);
         (from_first as usize).min(self.rows - 1)
     }
 }
 
 /// Returns the parameter of a layer, if it has one.
-fn of(parameters: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
+fn layer_parameter(parameters: &[Option<Param<Tensor<2>>>], layer: usize) -> Option<Tensor<2>> {
     parameters.get(layer)?.as_ref().map(Param::val)
 }
 
 impl PositionScheme for Shaw {
     fn score_bias(&self, attending: &AttentionView) -> Option<ScoreBias> {
-        let table = of(&self.distance_bias, attending.layer)?;
+        let table = layer_parameter(&self.distance_bias, attending.layer)?;
         let span = attending.span;
-        let row = |diagonal| self.row(span.distance(diagonal)) as i32;
+        let row = |diagonal| self.table_row(span.distance(diagonal)) as i32;
         let rows: Vec<i32> = (0..span.distances()).map(row).collect();
         let rows = TensorData::new(rows, [1, span.distances()]);
         let rows = replay::integers(rows, attending.device);
@@ -177,15 +177,15 @@ impl PositionScheme for Shaw {
     }
 
     fn relative(&self, attending: &AttentionView) -> Option<Relative> {
-        let rows = DistanceRows::new(attending.span, |distance| self.row(distance));
+        let rows = DistanceRows::new(attending.span, |distance| self.table_row(distance));
         let table = |parameters: &[_]| {
-            of(parameters, attending.layer).map(|table| DistanceTable {
-                table: by_heads(table, self.tables),
+            layer_parameter(parameters, attending.layer).map(|table| DistanceTable {
+                table: split_heads(table, self.tables),
                 rows: rows.clone(),
             })
         };
         Some(Relative {
-            content_shift: of(&self.content_bias, attending.layer),
+            content_shift: layer_parameter(&self.content_bias, attending.layer),
             queries: table(&self.keys),
             values: table(&self.values),
             ..Relative::default()

@@ -7,7 +7,7 @@
 
 use super::facts::{ActsOn, KnownSizes, PositionFacts};
 use super::{Kind, PositionScheme, PositionShape, TokenPositions};
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::replay;
 use crate::one_table::is_usual;
 use burn::module::Module;
@@ -37,7 +37,7 @@ pub struct SinusoidalConfig {
     #[serde(skip_serializing_if = "is_usual")]
     pub endpoint: bool,
     /// Number of the first position (M2M-100 and NLLB: 2, after the number of padding). Source: Fan et al. 2020, fairseq.
-    #[schemars(range(max = LONGEST))]
+    #[schemars(range(max = MAX_POSITIONS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub first: usize,
 }
@@ -97,14 +97,14 @@ impl PositionFacts for SinusoidalConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Embeddings
     }
 
     fn faults(&self, _: &KnownSizes, at: &mut TableFaults) {
         at.positive("base", self.base);
-        if self.first > LONGEST {
-            let rule = format!("first = {} must be {LONGEST} at most", self.first);
+        if self.first > MAX_POSITIONS {
+            let rule = format!("first = {} must be {MAX_POSITIONS} at most", self.first);
             at.fault(&["first"], rule);
         }
     }
@@ -151,7 +151,7 @@ impl PositionScheme for Sinusoidal {
         let data = TensorData::new(values, [len, d]);
         let table = replay::floats::<2>(data, &x.device());
         let rows = match at.ids {
-            Some(_) => super::rows(table, seq, at),
+            Some(_) => super::lookup_rows(table, seq, at),
             None => table.unsqueeze_dim(0),
         };
         x + rows

@@ -5,7 +5,9 @@
 //! cos(pω₀) … cos(pω_{d/4−1})] with ω_i = base^(−i/(d/4)). A class token gets zeros. A text is a grid of one row.
 
 use super::facts::{ActsOn, KnownSizes, PositionFacts};
-use super::{Grid, Kind, PositionConfig, PositionScheme, PositionShape, TokenPositions, rows};
+use super::{
+    Grid, Kind, PositionConfig, PositionScheme, PositionShape, TokenPositions, lookup_rows,
+};
 use crate::faults::TableFaults;
 use crate::kernel::replay;
 use burn::module::Module;
@@ -47,7 +49,7 @@ impl PositionFacts for Sinusoidal2dConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Embeddings
     }
 
@@ -109,7 +111,7 @@ impl PositionScheme for Sinusoidal2d {
         let [_, seq, d] = x.dims();
         let values = table(self.grid, self.d_model, self.base);
         let data = TensorData::new(values, [self.grid.positions(), d]);
-        x.clone() + rows(replay::floats(data, &x.device()), seq, at)
+        x.clone() + lookup_rows(replay::floats(data, &x.device()), seq, at)
     }
 
     fn max_len(&self) -> Option<usize> {

@@ -11,12 +11,12 @@
 //! once for all layers, with one dropout; each layer projects it once. In decoding a layer keeps its projections for later
 //! tokens.
 
-use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last};
+use super::facts::{ActsOn, HeadEffect, KnownSizes, PositionFacts, last_span};
 use super::{
-    AttentionView, Kind, PositionScheme, PositionShape, Relative, SegmentVectors, Span, by_heads,
-    of_layers,
+    AttentionView, Kind, PositionScheme, PositionShape, Relative, SegmentVectors, Span, per_layer,
+    split_heads,
 };
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{DistanceRows, DistanceTable, replay};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
@@ -53,19 +53,19 @@ pub struct TransformerXlConfig {
     pub clamp_len_at_evaluation: Option<usize>,
     /// Number of segments that an encoder's scores distinguish: 3 in XLNet, for two texts and the final token; none when 0.
     /// Source: Yang et al. 2019, section 2.5.
-    #[schemars(range(max = MOST_SEGMENTS))]
+    #[schemars(range(max = MAX_SEGMENTS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub segments: usize,
 }
 
-const MOST_SEGMENTS: usize = 8;
+const MAX_SEGMENTS: usize = 8;
 
 impl PositionFacts for TransformerXlConfig {
     fn kind(&self) -> Kind {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::Vectors)
     }
 
@@ -75,12 +75,12 @@ impl PositionFacts for TransformerXlConfig {
             ("clamp_len_at_evaluation", self.clamp_len_at_evaluation),
         ] {
             if let Some(most) = most {
-                at.count(key, most, LONGEST);
+                at.count(key, most, MAX_POSITIONS);
             }
         }
         let told = self.segments;
-        if told == 1 || told > MOST_SEGMENTS {
-            let rule = format!("segments = {told} must be 0 or from 2 to {MOST_SEGMENTS}");
+        if told == 1 || told > MAX_SEGMENTS {
+            let rule = format!("segments = {told} must be 0 or from 2 to {MAX_SEGMENTS}");
             at.fault(&["segments"], rule);
         }
         if self.clamp_len.is_some() && self.clamp_len == self.clamp_len_at_evaluation {
@@ -94,8 +94,8 @@ impl PositionFacts for TransformerXlConfig {
     }
 
     fn products(&self, shape: &PositionShape, [queries, sources, keys]: [usize; 3]) -> u128 {
-        let span = last(queries, sources);
-        let rows = reach(span, shape.causal, self.clamp_len).rows() as u128;
+        let span = last_span(queries, sources);
+        let rows = distance_range(span, shape.causal, self.clamp_len).rows() as u128;
         let met = rows.min(keys as u128);
         let told = match keys as u128 * shape.n_heads as u128 * self.segments as u128 {
             0 => 0,
@@ -108,8 +108,8 @@ impl PositionFacts for TransformerXlConfig {
         self.segments
     }
 
-    fn kept(&self, shape: &PositionShape, keys: usize) -> u128 {
-        let rows = reach(Span::of(keys), shape.causal, self.clamp_len).rows() as u128;
+    fn activations(&self, shape: &PositionShape, keys: usize) -> u128 {
+        let rows = distance_range(Span::full(keys), shape.causal, self.clamp_len).rows() as u128;
         let layers = shape.attending_layers() as u128;
         rows * (shape.d_model as u128 + layers * shape.width())
     }
@@ -117,13 +117,13 @@ impl PositionFacts for TransformerXlConfig {
 
 /// The range of distances from keys to queries for which vectors are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Reach {
+struct DistanceRange {
     /// Negative if a key comes after its query.
     nearest: i64,
     farthest: i64,
 }
 
-impl Reach {
+impl DistanceRange {
     fn rows(self) -> usize {
         (self.farthest - self.nearest + 1) as usize
     }
@@ -134,11 +134,11 @@ impl Reach {
     }
 }
 
-fn reach(span: Span, causal: bool, clamp_len: Option<usize>) -> Reach {
+fn distance_range(span: Span, causal: bool, clamp_len: Option<usize>) -> DistanceRange {
     let most = clamp_len.map_or(i64::MAX, |most| most as i64);
     let [first, last] = [span.distances().saturating_sub(1), 0].map(|d| -span.distance(d));
     let nearest = if causal { 0 } else { first.max(-most) };
-    Reach {
+    DistanceRange {
         nearest,
         farthest: last.min(most).max(nearest),
     }
@@ -182,20 +182,20 @@ impl TransformerXl {
     /// Builds the scheme for a model of this shape.
     pub fn new(config: &TransformerXlConfig, shape: &PositionShape, init: &Init) -> Self {
         let (heads, width) = (shape.n_heads, shape.n_heads * shape.d_head);
-        let of = init.of("projections");
-        let projections = of_layers(shape, || {
+        let of = init.part("projections");
+        let projections = per_layer(shape, || {
             Linear::new(shape.d_model, width, false, MatrixRole::Inner, &of)
         });
         let bias = |name: &str| {
-            let init = init.of(name);
+            let init = init.part(name);
             let bias = || init.table(heads, shape.d_head);
             match config.untie_r {
-                true => of_layers(shape, bias),
+                true => per_layer(shape, bias),
                 false => vec![Some(bias())],
             }
         };
-        let (tells, of) = (config.segments > 0, init.of("segments"));
-        let vectors = || of_layers(shape, || of.table(2 * heads, shape.d_head));
+        let (tells, of) = (config.segments > 0, init.part("segments"));
+        let vectors = || per_layer(shape, || of.table(2 * heads, shape.d_head));
         Self {
             projections,
             content_bias: bias("u"),
@@ -214,37 +214,42 @@ impl TransformerXl {
     }
 
     /// Returns the distances of a pass.
-    fn reach(&self, span: Span, pass: &Pass) -> Reach {
-        let at_evaluation = self.clamp_len_at_evaluation.filter(|_| !pass.trains());
-        reach(span, self.causal, at_evaluation.or(self.clamp_len))
+    fn reach(&self, span: Span, pass: &Pass) -> DistanceRange {
+        let at_evaluation = self.clamp_len_at_evaluation.filter(|_| !pass.is_training());
+        distance_range(span, self.causal, at_evaluation.or(self.clamp_len))
     }
 
     /// Returns sines and cosines of the distances of a reach, `[rows, d_model]`.
-    fn sines(&self, reach: Reach, device: &Device) -> Tensor<2> {
+    fn distance_encodings(&self, reach: DistanceRange, device: &Device) -> Tensor<2> {
         let values = table(reach.nearest, reach.rows(), self.d_model);
         let values = TensorData::new(values, [reach.rows(), self.d_model]);
         replay::floats(values, device)
     }
 
     /// Projects vectors of distances `[rows, d_model]` for a layer's queries, `[heads, rows, d_head]`.
-    fn projected(&self, projection: &Linear, vectors: Tensor<2>) -> Tensor<3> {
+    fn project(&self, projection: &Linear, vectors: Tensor<2>) -> Tensor<3> {
         let projected = projection.forward(vectors.unsqueeze_dim(0)).squeeze_dim(0);
-        by_heads(projected, self.heads)
+        split_heads(projected, self.heads)
     }
 
     /// Returns the projected vectors that a layer keeps while it decodes a text; if one is missing, they are computed for the
     /// next power of two of distances.
-    fn kept(&self, projection: &Linear, reach: Reach, attending: &AttentionView) -> Tensor<3> {
-        let kept = attending.kept.and_then(Cell::take);
+    fn kept(
+        &self,
+        projection: &Linear,
+        reach: DistanceRange,
+        attending: &AttentionView,
+    ) -> Tensor<3> {
+        let kept = attending.cached_table.and_then(Cell::take);
         let kept = kept.filter(|table| table.dims()[1] >= reach.rows());
         let table = kept.unwrap_or_else(|| {
-            let ahead = Reach {
+            let ahead = DistanceRange {
                 farthest: reach.rows().next_power_of_two() as i64 - 1,
                 ..reach
             };
-            self.projected(projection, self.sines(ahead, attending.device))
+            self.project(projection, self.distance_encodings(ahead, attending.device))
         });
-        if let Some(kept) = attending.kept {
+        if let Some(kept) = attending.cached_table {
             kept.set(Some(table.clone()));
         }
         table
@@ -274,10 +279,10 @@ pub fn table(first: i64, rows: usize, d: usize) -> Vec<f32> {
 impl PositionScheme for TransformerXl {
     fn vectors(&self, span: Span, device: &Device, pass: &Pass) -> Option<Tensor<2>> {
         // A step of decoding uses the projected vectors of the steps before it.
-        if self.causal && span.queries == 1 && !pass.trains() {
+        if self.causal && span.queries == 1 && !pass.is_training() {
             return None;
         }
-        let vectors = self.sines(self.reach(span, pass), device);
+        let vectors = self.distance_encodings(self.reach(span, pass), device);
         Some(pass.dropout_shared(vectors, "distances", self.dropout))
     }
 
@@ -286,7 +291,7 @@ impl PositionScheme for TransformerXl {
         let reach = self.reach(attending.span, attending.pass);
         let table = match &attending.prepared.vectors {
             // A layer that keeps fewer keys than others needs only the nearest distances.
-            Some(vectors) => self.projected(projection, vectors.clone().narrow(0, 0, reach.rows())),
+            Some(vectors) => self.project(projection, vectors.clone().narrow(0, 0, reach.rows())),
             None => self.kept(projection, reach, attending),
         };
         Some(Relative {
@@ -315,7 +320,7 @@ impl PositionScheme for TransformerXl {
 
 #[cfg(test)]
 mod tests {
-    use super::{Reach, Span, reach, table};
+    use super::{DistanceRange, Span, distance_range, table};
 
     #[test]
     fn a_pass_has_as_many_vectors_as_distances() {
@@ -324,8 +329,8 @@ mod tests {
             keys: 8,
             offset: 5,
         };
-        let of = |causal, clamp| reach(span, causal, clamp);
-        let wanted = |nearest, farthest| Reach { nearest, farthest };
+        let of = |causal, clamp| distance_range(span, causal, clamp);
+        let wanted = |nearest, farthest| DistanceRange { nearest, farthest };
         assert_eq!(of(true, None), wanted(0, 7));
         assert_eq!(of(true, Some(4)), wanted(0, 4));
         assert_eq!(of(false, None), wanted(-2, 7));

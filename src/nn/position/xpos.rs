@@ -8,7 +8,7 @@
 use super::facts::{ActsOn, HEAD_KEYS, HeadEffect, KnownSizes, PositionFacts};
 use super::rotary::{Pairing, RotaryConfig};
 use super::{Kind, PositionScheme, PositionShape, Prepared, Rotation, Span};
-use crate::faults::{LONGEST, TableFaults};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::replay;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -47,12 +47,12 @@ impl Default for XposConfig {
 }
 
 /// Positions may reach this many times `scale_base`, so that factors stay within the range of 32-bit floats.
-const FARTHEST: usize = 60;
+const MAX_SCALE_MULTIPLE: usize = 60;
 
 impl XposConfig {
     /// Returns the first position whose factor would leave that range.
-    fn end(&self) -> usize {
-        self.scale_base.saturating_mul(FARTHEST)
+    fn first_unsupported(&self) -> usize {
+        self.scale_base.saturating_mul(MAX_SCALE_MULTIPLE)
     }
 
     /// Returns the settings of plain rotary positions with the same wavelengths.
@@ -70,7 +70,7 @@ impl PositionFacts for XposConfig {
         KIND
     }
 
-    fn acts(&self) -> ActsOn {
+    fn acts_on(&self) -> ActsOn {
         ActsOn::Heads(HeadEffect::FadingRotation)
     }
 
@@ -80,15 +80,18 @@ impl PositionFacts for XposConfig {
 
     fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
-        if !at.count("scale_base", self.scale_base, LONGEST) {
+        if !at.count("scale_base", self.scale_base, MAX_POSITIONS) {
             return;
         }
-        if let Some(context) = known.context.filter(|context| *context > self.end()) {
+        if let Some(context) = known
+            .context
+            .filter(|context| *context > self.first_unsupported())
+        {
             let rule = format!(
                 "scale_base = {} reaches {} positions, and texts have {context}; make it {} or more",
                 self.scale_base,
-                self.end(),
-                context.div_ceil(FARTHEST)
+                self.first_unsupported(),
+                context.div_ceil(MAX_SCALE_MULTIPLE)
             );
             at.fault(&["scale_base", "data.context"], rule);
         }
@@ -121,14 +124,14 @@ impl Xpos {
     /// Builds the scheme for a model of this shape.
     pub fn new(config: &XposConfig, shape: &PositionShape) -> Self {
         let rotary = config.rotary();
-        let rotated = rotary.rotated(shape.d_head);
+        let rotated = rotary.rotated_width(shape.d_head);
         let (frequencies, _) = rotary.frequencies(rotated);
         let zeta = |pair: usize| (2.0 * pair as f64 / rotated as f64 + 0.4) / 1.4;
         let fading = (0..frequencies.len()).map(|pair| zeta(pair).ln() / config.scale_base as f64);
         Self {
             fading: fading.collect(),
             frequencies,
-            end: config.end(),
+            end: config.first_unsupported(),
             interleaved: config.pairing == Pairing::Interleaved,
         }
     }

@@ -28,7 +28,7 @@ pub struct AdditiveAttention {
 
 /// A memory together with the parts that are the same for all queries.
 #[derive(Clone, Debug)]
-pub struct AttendedMemory {
+pub struct AdditiveMemory {
     /// States of the memory, `[batch, keys, d_memory]`.
     pub states: Tensor<3>,
     /// Projected keys U k, `[batch, keys, d]`.
@@ -55,19 +55,19 @@ impl AdditiveAttention {
     }
 
     /// Prepares a memory `[batch, keys, d_memory]` whose rows have these lengths for queries.
-    pub fn memory(&self, states: Tensor<3>, lengths: Option<&[usize]>) -> AttendedMemory {
+    pub fn memory(&self, states: Tensor<3>, lengths: Option<&[usize]>) -> AdditiveMemory {
         let [_, keys, _] = states.dims();
         let device = states.device();
-        AttendedMemory {
+        AdditiveMemory {
             keys: kernel::linear(states.clone(), self.key.val(), None),
-            padding: lengths.map(|lengths| padding(lengths, keys, &device)),
+            padding: lengths.map(|lengths| padding_mask(lengths, keys, &device)),
             states,
         }
     }
 
     /// Attends with each query `[batch, d_query]` to the memory and returns `[batch, d_memory]`, which is zero for a row without
     /// keys.
-    pub fn forward(&self, query: Tensor<2>, memory: &AttendedMemory, pass: &Pass) -> Tensor<2> {
+    pub fn forward(&self, query: Tensor<2>, memory: &AdditiveMemory, pass: &Pass) -> Tensor<2> {
         let [batch, keys, d_memory] = memory.states.dims();
         let query = query.unsqueeze_dim::<3>(1);
         let query = kernel::linear(query, self.query.val(), None);
@@ -90,7 +90,7 @@ impl AdditiveAttention {
     }
 }
 
-impl AttendedMemory {
+impl AdditiveMemory {
     /// Reorders the rows: row i becomes the former row `rows[i]`.
     pub fn select(&self, rows: &Tensor<1, burn::tensor::Int>) -> Self {
         Self {
@@ -105,7 +105,7 @@ impl AttendedMemory {
 }
 
 /// Returns a mask that is true at padding keys.
-fn padding(lengths: &[usize], keys: usize, device: &Device) -> Tensor<2, Bool> {
+fn padding_mask(lengths: &[usize], keys: usize, device: &Device) -> Tensor<2, Bool> {
     let flags: Vec<bool> = lengths
         .iter()
         .flat_map(|length| (0..keys).map(move |key| key >= *length))

@@ -15,7 +15,7 @@
 use super::Kind;
 use crate::kernel;
 use crate::nn::layer::{Layer, LayerContext};
-use crate::nn::pass::tables::Waves;
+use crate::nn::pass::tables::FourierTransforms;
 use burn::module::Module;
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -44,7 +44,7 @@ impl FourierConfig {
 
     /// Returns the size per position of the matrices that all layers of a pass share, for a text of `tokens` positions: cosines
     /// and sines.
-    pub fn kept_once(&self, tokens: usize) -> u128 {
+    pub fn shared_activations(&self, tokens: usize) -> u128 {
         2 * tokens as u128
     }
 }
@@ -61,7 +61,7 @@ impl Layer for Fourier {
             "checks keep the Fourier mixer out of decoders and of rows with several documents"
         );
         let [_, seq, d_model] = x.dims();
-        let waves = Waves::new(d_model, seq, visible.lengths.as_deref());
+        let waves = FourierTransforms::new(d_model, seq, visible.lengths.as_deref());
         let [channels, positions] = cx.pass.transforms(waves, &x);
         let both = kernel::linear(x, channels.squeeze_dim(0), None);
         let halves = [0, d_model].map(|from| both.clone().narrow(2, from, d_model));
@@ -103,8 +103,8 @@ mod tests {
     fn mixed(lengths: Option<&[usize]>) -> Vec<f32> {
         let x = Tensor::<3>::from_data(TensorData::new(inputs(), SHAPE), &Device::flex());
         let pass = Pass::evaluation();
-        let visible = lengths.map_or(Visibility::ALL, Visibility::of_lengths);
-        let mut cx = LayerContext::alone(SHAPE[1], &pass);
+        let visible = lengths.map_or(Visibility::ALL, Visibility::from_lengths);
+        let mut cx = LayerContext::standalone(SHAPE[1], &pass);
         cx.visible = &visible;
         let y = Fourier {}.forward(x, &mut cx);
         y.into_data().try_to_vec().unwrap()

@@ -10,9 +10,9 @@
 //! matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
-use super::mamba::first_step;
-use crate::faults::{TableFaults, WIDEST};
+use super::mamba::initial_step_bias;
+use super::stateful::{MixerContext, StatefulMixer};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::delta_rule::{CHUNK, DeltaRule, delta_rule};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::{self, Activation, Operand, Sequences, composed::softplus};
@@ -20,7 +20,7 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::RmsNorm;
 use crate::nn::role::{Roles, WEIGHT};
-use crate::nn::token_shift::newest;
+use crate::nn::token_shift::last_positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
@@ -36,35 +36,35 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum number of heads, of elements of a key or a value, and of taps.
-const MOST: usize = 1024;
+const MAX_SIZE: usize = 1024;
 
 /// The range from which e^a_log is initially drawn; its minimum keeps the logarithm finite.
-const FIRST_DECAYS: [f32; 2] = [0.01, 16.0];
+const INITIAL_DECAYS: [f32; 2] = [0.01, 16.0];
 
 /// The range of initial steps.
-const FIRST_STEPS: [f64; 2] = [1e-3, 0.1];
+const INITIAL_STEPS: [f64; 2] = [1e-3, 0.1];
 
 /// Settings of the gated delta rule.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct GatedDeltaConfig {
     /// Number of heads, each a map of keys to values.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub n_heads: usize,
     /// Number of heads of queries and keys, a divisor of `n_heads`; `n_heads` when absent.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub n_key_heads: Option<usize>,
     /// Width of queries and keys of a head; d_model / n_heads when absent.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_key: Option<usize>,
     /// Width of values of a head; d_model / n_heads when absent.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_value: Option<usize>,
     /// Number of positions that the convolution sees. Source: Yang et al. 2024, section 3.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub d_conv: usize,
     /// Whether states decay; without it this is DeltaNet. Source: Yang, Kautz and Hatamizadeh 2024, section 3.
     pub decay: bool,
@@ -115,7 +115,7 @@ impl GatedDeltaConfig {
     }
 
     /// Returns the number of channels of the convolution in a model of width `d_model`: queries, keys and values.
-    pub fn mixed(&self, d_model: usize) -> usize {
+    pub fn convolution_channels(&self, d_model: usize) -> usize {
         let keys = self.n_key_heads().saturating_mul(self.d_key(d_model));
         keys.saturating_mul(2)
             .saturating_add(self.channels(d_model))
@@ -134,7 +134,7 @@ impl GatedDeltaConfig {
         for (key, value) in counts {
             // A fault of the heads is reported only once.
             if key != "n_key_heads" || self.n_key_heads.is_some() {
-                sound &= at.count(key, value, MOST);
+                sound &= at.count(key, value, MAX_SIZE);
             }
         }
         if sound {
@@ -161,10 +161,10 @@ impl GatedDeltaConfig {
             );
             return at.fault(&["n_heads", "model.d_model"], rule);
         }
-        let mixed = self.mixed(d_model);
-        if mixed > WIDEST {
+        let mixed = self.convolution_channels(d_model);
+        if mixed > MAX_WIDTH {
             let rule = format!(
-                "queries, keys and values have {mixed} numbers; at most {WIDEST} can be had"
+                "queries, keys and values have {mixed} numbers; at most {MAX_WIDTH} can be had"
             );
             at.fault(&["n_heads"], rule);
         }
@@ -173,8 +173,11 @@ impl GatedDeltaConfig {
     /// Returns how many values per position are kept for the backward pass: queries, keys and values before and after the
     /// convolution, results before and after norm and gate, the gate, β and decays with the values they are computed from, and
     /// the states before each chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
+    pub fn activations(&self, d_model: usize) -> u128 {
+        let (channels, mixed) = (
+            self.channels(d_model) as u128,
+            self.convolution_channels(d_model) as u128,
+        );
         let states = (channels * self.d_key(d_model) as u128).div_ceil(CHUNK as u128);
         let gates = if self.gate { 2 * channels } else { 0 };
         let numbers = if self.decay { 6 } else { 2 };
@@ -185,7 +188,10 @@ impl GatedDeltaConfig {
     /// of the states by key and query.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
-        let (mixed, heads) = (self.mixed(d_model) as u128, self.n_heads as u128);
+        let (mixed, heads) = (
+            self.convolution_channels(d_model) as u128,
+            self.n_heads as u128,
+        );
         let gate = if self.gate { channels } else { 0 };
         let decay = if self.decay { heads } else { 0 };
         let maps = (mixed + gate + heads + decay + channels) * d;
@@ -195,7 +201,10 @@ impl GatedDeltaConfig {
     /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let states = self.d_key(d_model) * self.channels(d_model);
-        vec![states, (self.d_conv - 1) * self.mixed(d_model)]
+        vec![
+            states,
+            (self.d_conv - 1) * self.convolution_channels(d_model),
+        ]
     }
 }
 
@@ -238,27 +247,30 @@ pub struct Decay {
 
 impl Decay {
     fn new(d_model: usize, heads: usize, init: &Init) -> Self {
-        let [least, most] = FIRST_DECAYS;
+        let [least, most] = INITIAL_DECAYS;
         Self {
             step: Linear {
                 weight: init.linear(d_model, heads, MatrixRole::Inner),
-                bias: Some(init.uniform([heads], first_step(FIRST_STEPS))),
+                bias: Some(init.uniform([heads], initial_step_bias(INITIAL_STEPS))),
             },
             a_log: init.uniform([heads], move |x| (least + x * (most - least)).ln()),
         }
     }
 
     /// Returns ln α, `[batch, seq, H]`.
-    fn logarithms(&self, x: Operand) -> Tensor<3> {
+    fn log_decays(&self, x: Operand) -> Tensor<3> {
         let rate = self.a_log.val().exp().neg();
-        softplus(self.step.of(x)) * rate.reshape([1, 1, -1])
+        softplus(self.step.forward_operand(x)) * rate.reshape([1, 1, -1])
     }
 }
 
 impl GatedDelta {
     /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &GatedDeltaConfig, d_model: usize, init: &Init) -> Self {
-        let (channels, mixed) = (config.channels(d_model), config.mixed(d_model));
+        let (channels, mixed) = (
+            config.channels(d_model),
+            config.convolution_channels(d_model),
+        );
         let heads = config.n_heads;
         // Taps are drawn as in torch.
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
@@ -279,7 +291,7 @@ impl GatedDelta {
 }
 
 /// The state consists of the maps of all heads and the newest inputs of the convolution.
-impl Advancing for GatedDelta {
+impl StatefulMixer for GatedDelta {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -292,10 +304,13 @@ impl Advancing for GatedDelta {
         let (states, before) = (state.next(), state.next());
         let [_, taps] = self.conv.dims();
         let x = Operand::new(x);
-        let mixed = self.input.of(x.clone());
-        let gate = self.gate.as_ref().map(|gate| gate.of(x.clone()));
-        let beta = sigmoid(self.beta.of(x.clone()));
-        let kept = last.then(|| newest(&mixed, before.clone(), sequences, taps - 1));
+        let mixed = self.input.forward_operand(x.clone());
+        let gate = self
+            .gate
+            .as_ref()
+            .map(|gate| gate.forward_operand(x.clone()));
+        let beta = sigmoid(self.beta.forward_operand(x.clone()));
+        let kept = last.then(|| last_positions(&mixed, before.clone(), sequences, taps - 1));
         let convolution = ShortConvolution {
             x: mixed,
             weight: self.conv.val(),
@@ -307,7 +322,7 @@ impl Advancing for GatedDelta {
         let rule = DeltaRule {
             mixed: short_convolution(convolution, sequences),
             beta: if self.negative { beta * 2.0 } else { beta },
-            decay: self.decay.as_ref().map(|decay| decay.logarithms(x)),
+            decay: self.decay.as_ref().map(|decay| decay.log_decays(x)),
             state: states,
             n_key_heads: self.key_heads,
             d_key: self.d_key,

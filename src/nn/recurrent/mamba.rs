@@ -9,15 +9,15 @@
 //! convolution are a matrix only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
-use crate::faults::{TableFaults, WIDEST};
+use super::stateful::{MixerContext, StatefulMixer};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::selective_scan::{Scan, selective_scan};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::{Operand, Sequences};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::token_shift::newest;
+use crate::nn::token_shift::last_positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -32,26 +32,26 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum size of a state, of `expand`, and of the number of taps.
-const MOST: usize = 1024;
+const MAX_SIZE: usize = 1024;
 
 /// The allowed range of initial steps: from the authors' `dt_init_floor` to a value far beyond any use.
-pub const FIRST_STEPS: std::ops::RangeInclusive<f64> = 1e-4..=1e3;
+pub const INITIAL_STEPS: std::ops::RangeInclusive<f64> = 1e-4..=1e3;
 
 /// Settings of Mamba's layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MambaConfig {
     /// Size N of the state of each channel. Source: Gu and Dao 2023, section 3.4.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub d_state: usize,
     /// Number of channels for each element of the model's width. Source: Gu and Dao 2023, section 3.4.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub expand: usize,
     /// Number of positions that the convolution sees. Source: Gu and Dao 2023, figure 3.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub d_conv: usize,
     /// Width of the vector from which steps are computed; ⌈d_model/16⌉ when absent. Source: Gu and Dao 2023, section 3.6.
-    #[schemars(range(min = 1, max = WIDEST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dt_rank: Option<usize>,
     /// Whether the maps into the layer and out of it have biases.
@@ -99,23 +99,23 @@ impl MambaConfig {
             ("expand", self.expand),
             ("d_conv", self.d_conv),
         ] {
-            at.count(key, value, MOST);
+            at.count(key, value, MAX_SIZE);
         }
-        at.count("dt_rank", self.dt_rank.unwrap_or(1), WIDEST);
+        at.count("dt_rank", self.dt_rank.unwrap_or(1), MAX_WIDTH);
         let channels = d_model.map_or(0, |d| self.channels(d));
-        if channels > WIDEST {
+        if channels > MAX_WIDTH {
             let rule = format!(
-                "expand = {} makes {channels} channels; at most {WIDEST} can be had",
+                "expand = {} makes {channels} channels; at most {MAX_WIDTH} can be had",
                 self.expand
             );
             at.fault(&["expand"], rule);
         }
-        first_steps_faults([self.dt_min, self.dt_max], at);
+        initial_steps_faults([self.dt_min, self.dt_max], at);
     }
 
     /// Returns how many values per position are kept for the backward pass: channels before and after the convolution, gates,
     /// steps, results, the values they are computed from, and the states before each chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         let (channels, n) = (self.channels(d_model) as u128, self.d_state as u128);
         let made = 2 * n + self.dt_rank(d_model) as u128;
         5 * channels + 2 * made + (channels * n).div_ceil(32)
@@ -138,10 +138,10 @@ impl MambaConfig {
 }
 
 /// Reports faults of the range of initial steps.
-pub(super) fn first_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) {
+pub(super) fn initial_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) {
     for (key, value) in [("dt_min", least), ("dt_max", most)] {
-        if !FIRST_STEPS.contains(&value) {
-            let [least, most] = [FIRST_STEPS.start(), FIRST_STEPS.end()];
+        if !INITIAL_STEPS.contains(&value) {
+            let [least, most] = [INITIAL_STEPS.start(), INITIAL_STEPS.end()];
             at.fault(
                 &[key],
                 format!("{key} = {value:?} is not between {least:?} and {most:?}"),
@@ -155,7 +155,7 @@ pub(super) fn first_steps_faults([least, most]: [f64; 2], at: &mut TableFaults) 
 }
 
 /// Returns the function from a draw between 0 and 1 to the bias of an initial step that is log-uniform within the bounds.
-pub(super) fn first_step(bounds: [f64; 2]) -> impl Fn(f32) -> f32 + Send + Sync + 'static {
+pub(super) fn initial_step_bias(bounds: [f64; 2]) -> impl Fn(f32) -> f32 + Send + Sync + 'static {
     let [least, most] = bounds.map(f64::ln);
     move |uniform| {
         let step = (least + f64::from(uniform) * (most - least)).exp();
@@ -217,7 +217,10 @@ impl Mamba {
             parameters: Linear::new(channels, rank + 2 * n, false, MatrixRole::Inner, init),
             step: Linear {
                 weight: init.uniform([channels, rank], move |x| of_step * (2.0 * x - 1.0)),
-                bias: Some(init.uniform([channels], first_step([config.dt_min, config.dt_max]))),
+                bias: Some(init.uniform(
+                    [channels],
+                    initial_step_bias([config.dt_min, config.dt_max]),
+                )),
             },
             a_log: init.values(channels * n, move |i| ((i % n + 1) as f32).ln()),
             skip: init.vector(channels, 1.0),
@@ -228,7 +231,7 @@ impl Mamba {
 }
 
 /// The state consists of the states of all channels and the newest inputs of the convolution.
-impl Advancing for Mamba {
+impl StatefulMixer for Mamba {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -242,8 +245,11 @@ impl Advancing for Mamba {
         let [channels, taps] = self.conv.dims();
         let n = self.d_state;
         let x = Operand::new(x);
-        let (u, gate) = (self.input.of(x.clone()), self.gate.of(x));
-        let kept = last.then(|| newest(&u, before.clone(), sequences, taps - 1));
+        let (u, gate) = (
+            self.input.forward_operand(x.clone()),
+            self.gate.forward_operand(x),
+        );
+        let kept = last.then(|| last_positions(&u, before.clone(), sequences, taps - 1));
         let convolution = ShortConvolution {
             x: u,
             weight: self.conv.val(),

@@ -10,9 +10,9 @@
 //! only by their shape: Muon treats them as one unless `[optimizer] matrices` excludes `\.conv$`.
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
-use super::mamba::{first_step, first_steps_faults};
-use crate::faults::{TableFaults, WIDEST};
+use super::mamba::{initial_step_bias, initial_steps_faults};
+use super::stateful::{MixerContext, StatefulMixer};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::short_convolution::{ShortConvolution, short_convolution};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences};
@@ -20,7 +20,7 @@ use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::norm::RmsNorm;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::token_shift::newest;
+use crate::nn::token_shift::last_positions;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -35,35 +35,35 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum size of a state and number of channels of a head, of groups, of taps, and of `expand`.
-const MOST: usize = 1024;
+const MAX_SIZE: usize = 1024;
 
 /// Default number of channels of a head.
 const D_HEAD: usize = 64;
 
 /// The range from which −a is initially drawn: the authors' `A_init_range`.
-const FIRST_DECAYS: [f32; 2] = [1.0, 16.0];
+const INITIAL_DECAYS: [f32; 2] = [1.0, 16.0];
 
 /// Settings of Mamba-2's layer.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct Mamba2Config {
     /// Size N of the state of each channel. Source: Dao and Gu 2024, section 7.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub d_state: usize,
     /// Number P of channels of a head, a divisor of the number of channels; 64, or all channels if there are fewer, when absent.
     /// Source: Dao and Gu 2024, section 7.2.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
     /// Number of groups of heads, each with its own b and c; a divisor of the number of heads. Source: Dao and Gu 2024,
     /// section 7.2.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub n_groups: usize,
     /// Number of channels for each element of the model's width. Source: Dao and Gu 2024, section 7.1.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub expand: usize,
     /// Number of positions that the convolution sees.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_SIZE))]
     pub d_conv: usize,
     /// Whether the maps into the layer and out of it have biases.
     pub bias: bool,
@@ -119,7 +119,7 @@ impl Mamba2Config {
     }
 
     /// Returns the number of channels of the convolution in a model of width `d_model`: those of x, b and c.
-    pub fn mixed(&self, d_model: usize) -> usize {
+    pub fn convolution_channels(&self, d_model: usize) -> usize {
         let directions = self.n_groups.saturating_mul(self.d_state);
         self.channels(d_model)
             .saturating_add(directions.saturating_mul(2))
@@ -135,13 +135,15 @@ impl Mamba2Config {
             ("d_conv", self.d_conv),
         ];
         for (key, value) in counts {
-            at.count(key, value, MOST);
+            at.count(key, value, MAX_SIZE);
         }
-        let sound = counts.iter().all(|(_, value)| (1..=MOST).contains(value));
+        let sound = counts
+            .iter()
+            .all(|(_, value)| (1..=MAX_SIZE).contains(value));
         if let Some(d_model) = d_model.filter(|_| sound) {
             self.faults_of_sizes(d_model, at);
         }
-        first_steps_faults([self.dt_min, self.dt_max], at);
+        initial_steps_faults([self.dt_min, self.dt_max], at);
         if let Some([least, most]) = self.dt_limit
             && !(least >= 0.0 && least < most && most.is_finite())
         {
@@ -155,10 +157,10 @@ impl Mamba2Config {
     }
 
     fn faults_of_sizes(&self, d_model: usize, at: &mut TableFaults) {
-        let (channels, mixed) = (self.channels(d_model), self.mixed(d_model));
-        if mixed > WIDEST {
+        let (channels, mixed) = (self.channels(d_model), self.convolution_channels(d_model));
+        if mixed > MAX_WIDTH {
             let rule = format!(
-                "expand = {} and n_groups = {} make {mixed} channels; at most {WIDEST} can be had",
+                "expand = {} and n_groups = {} make {mixed} channels; at most {MAX_WIDTH} can be had",
                 self.expand, self.n_groups
             );
             return at.fault(&["expand", "n_groups"], rule);
@@ -177,8 +179,11 @@ impl Mamba2Config {
 
     /// Returns how many values per position are kept for the backward pass: x, b and c before and after the convolution, gates,
     /// steps, results before and after gate and norm, and the states before each chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
+    pub fn activations(&self, d_model: usize) -> u128 {
+        let (channels, mixed) = (
+            self.channels(d_model) as u128,
+            self.convolution_channels(d_model) as u128,
+        );
         let states = (channels * self.d_state as u128).div_ceil(CHUNK as u128);
         2 * mixed + 4 * channels + self.n_heads(d_model) as u128 + states
     }
@@ -187,7 +192,10 @@ impl Mamba2Config {
     /// of the states.
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
-        let (mixed, heads) = (self.mixed(d_model) as u128, self.n_heads(d_model) as u128);
+        let (mixed, heads) = (
+            self.convolution_channels(d_model) as u128,
+            self.n_heads(d_model) as u128,
+        );
         let maps = (2 * channels + mixed + heads) * d;
         maps + mixed * self.d_conv as u128 + channels * self.d_state as u128
     }
@@ -195,7 +203,10 @@ impl Mamba2Config {
     /// Returns the widths of the layer's state vectors.
     pub fn state_widths(&self, d_model: usize) -> Vec<usize> {
         let states = self.d_state * self.channels(d_model);
-        vec![states, (self.d_conv - 1) * self.mixed(d_model)]
+        vec![
+            states,
+            (self.d_conv - 1) * self.convolution_channels(d_model),
+        ]
     }
 }
 
@@ -243,11 +254,14 @@ pub struct Mamba2 {
 impl Mamba2 {
     /// Builds the layer for vectors of `d_model` elements.
     pub fn new(config: &Mamba2Config, d_model: usize, init: &Init) -> Self {
-        let (channels, mixed) = (config.channels(d_model), config.mixed(d_model));
+        let (channels, mixed) = (
+            config.channels(d_model),
+            config.convolution_channels(d_model),
+        );
         let heads = config.n_heads(d_model);
         // Taps are drawn as in torch.
         let taps = 1.0 / (config.d_conv.max(1) as f32).sqrt();
-        let [least, most] = FIRST_DECAYS;
+        let [least, most] = INITIAL_DECAYS;
         let map = |d_out| Linear::new(d_model, d_out, config.bias, MatrixRole::Value, init);
         Self {
             gate: map(channels),
@@ -257,7 +271,7 @@ impl Mamba2 {
             conv_bias: config
                 .conv_bias
                 .then(|| init.uniform([mixed], move |x| taps * (2.0 * x - 1.0))),
-            step_bias: init.uniform([heads], first_step([config.dt_min, config.dt_max])),
+            step_bias: init.uniform([heads], initial_step_bias([config.dt_min, config.dt_max])),
             a_log: init.uniform([heads], move |x| (least + x * (most - least)).ln()),
             skip: init.vector(heads, 1.0),
             norm: RmsNorm::new(channels, config.norm_eps, init),
@@ -270,7 +284,7 @@ impl Mamba2 {
 }
 
 /// The state consists of the states of all channels and the newest inputs of the convolution.
-impl Advancing for Mamba2 {
+impl StatefulMixer for Mamba2 {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -283,14 +297,17 @@ impl Advancing for Mamba2 {
         let (states, before) = (state.next(), state.next());
         let [_, taps] = self.conv.dims();
         let x = Operand::new(x);
-        let (mixed, gate) = (self.input.of(x.clone()), self.gate.of(x.clone()));
+        let (mixed, gate) = (
+            self.input.forward_operand(x.clone()),
+            self.gate.forward_operand(x.clone()),
+        );
         let bias = self.step_bias.val();
         let bias = match &self.step.bias {
             Some(of_map) => bias + of_map.val(),
             None => bias,
         };
         let raw = x.linear(self.step.weight.val(), Some(bias));
-        let kept = last.then(|| newest(&mixed, before.clone(), sequences, taps - 1));
+        let kept = last.then(|| last_positions(&mixed, before.clone(), sequences, taps - 1));
         let convolution = ShortConvolution {
             x: mixed,
             weight: self.conv.val(),

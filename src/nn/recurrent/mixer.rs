@@ -110,7 +110,7 @@ impl MixerConfig {
     }
 
     /// Whether each position also reads later ones, so that the layer is only for encoders.
-    pub fn reads_both_ways(&self) -> bool {
+    pub fn is_bidirectional(&self) -> bool {
         matches!(self, Self::Fourier(_))
     }
 
@@ -120,9 +120,9 @@ impl MixerConfig {
     }
 
     /// Returns how many values per position all layers of a pass keep in common, for a text of `tokens` positions.
-    pub fn kept_once(&self, tokens: usize) -> u128 {
+    pub fn shared_activations(&self, tokens: usize) -> u128 {
         match self {
-            Self::Fourier(c) => c.kept_once(tokens),
+            Self::Fourier(c) => c.shared_activations(tokens),
             Self::Elman(_)
             | Self::Gru(_)
             | Self::Lstm(_)
@@ -166,18 +166,18 @@ impl MixerConfig {
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         match self {
-            Self::Mamba(c) => c.kept(d_model),
-            Self::Mamba2(c) => c.kept(d_model),
-            Self::GatedDelta(c) => c.kept(d_model),
-            Self::Retention(c) => c.kept(d_model),
-            Self::Rwkv(c) => c.kept(d_model),
-            Self::Rwkv7(c) => c.kept(d_model),
+            Self::Mamba(c) => c.activations(d_model),
+            Self::Mamba2(c) => c.activations(d_model),
+            Self::GatedDelta(c) => c.activations(d_model),
+            Self::Retention(c) => c.activations(d_model),
+            Self::Rwkv(c) => c.activations(d_model),
+            Self::Rwkv7(c) => c.activations(d_model),
             // A linear map of the input only.
             Self::Fourier(_) => 0,
             Self::Elman(_) | Self::Gru(_) | Self::Lstm(_) => {
-                self.cell().map_or(0, |cell| cell.kept(d_model))
+                self.cell().map_or(0, |cell| cell.activations(d_model))
             }
         }
     }

@@ -8,7 +8,6 @@
 //! [`fourier`], which reads both ways and keeps no state.
 
 pub mod additive;
-pub mod advancing;
 pub mod elman;
 pub mod fourier;
 pub mod gated_delta;
@@ -20,14 +19,15 @@ pub mod mixer;
 pub mod retention;
 pub mod rwkv;
 pub mod rwkv7;
+pub mod stateful;
 
 use super::Kind;
 use super::init::{Init, MatrixRole};
 use super::layer::{Layer, LayerContext};
-use super::state::{LayerState, StateUse, advanced};
+use super::state::{LayerState, StateUse, run_recurrent};
 use crate::faults::TableFaults;
 use crate::kernel;
-use crate::nn::role::{BIAS, Declares, Place, Roles, WEIGHT};
+use crate::nn::role::{BIAS, Declaration, Place, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -90,7 +90,7 @@ impl RecurrentConfig {
 
     /// Returns how many values per position are kept for the backward pass, with states of width `d`: gates, outputs, and values
     /// inside the cell.
-    pub fn kept(&self, d: usize) -> u128 {
+    pub fn activations(&self, d: usize) -> u128 {
         let cell = self.cell();
         let inner = usize::from(cell != Cell::Elman);
         (cell.gates() + 1 + inner) as u128 * d as u128
@@ -140,7 +140,7 @@ impl Recurrent {
         state: Option<&mut LayerState>,
         sequences: &Sequences,
     ) -> Tensor<3> {
-        advanced(state, |before, last| {
+        run_recurrent(state, |before, last| {
             let (y, after) = self.layer().run(x, before.as_deref(), sequences, last);
             (y, last.then_some(after))
         })
@@ -150,7 +150,7 @@ impl Recurrent {
 /// A cell as the mixer of a block: each position sees itself and earlier ones.
 impl Layer for Recurrent {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
-        let sequences = Sequences::of(cx.visible, cx.span);
+        let sequences = Sequences::from_visibility(cx.visible, cx.span);
         self.advance(x, cx.state.as_deref_mut(), &sequences)
     }
 
@@ -232,7 +232,7 @@ pub const ROLES: Roles = Roles::new(
         ("hidden_bias", RECURRENCE),
     ],
 );
-const RECURRENCE: Declares = Declares::Stands(Place::Recurrence);
+const RECURRENCE: Declaration = Declaration::Place(Place::Recurrence);
 
 /// The two maps of a recurrent layer to its gates, from the input and from the previous state.
 #[derive(Module, Debug)]

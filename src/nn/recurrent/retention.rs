@@ -8,8 +8,8 @@
 //! from 0 again.
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
-use crate::faults::{TableFaults, WIDEST};
+use super::stateful::{MixerContext, StatefulMixer};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::ssd::{CHUNK, Ssd, ssd};
 use crate::kernel::{self, Activation, Operand, Sequences, replay};
 use crate::nn::init::{Init, MatrixRole};
@@ -30,27 +30,27 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum width of a key or a value.
-const MOST: usize = 1024;
+const MAX_HEAD_WIDTH: usize = 1024;
 
 /// Maximum number of heads: γ of further heads would round to 1 in 32 bits.
-const MOST_HEADS: usize = 18;
+const MAX_HEADS: usize = 18;
 
 /// ln(e − 1), whose softplus is a step of 1.
-const STEP: f32 = 0.541_324_85;
+const UNIT_STEP_BIAS: f32 = 0.541_324_85;
 
 /// Settings of retention.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RetentionConfig {
     /// Number of heads, each with its own rate of decay. Source: Sun et al. 2023, equation 8.
-    #[schemars(range(min = 1, max = MOST_HEADS))]
+    #[schemars(range(min = 1, max = MAX_HEADS))]
     pub n_heads: usize,
     /// Width of queries and keys of a head; d_model / n_heads when absent.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_HEAD_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_key: Option<usize>,
     /// Width of values of a head; 2·d_model / n_heads when absent. Source: Sun et al. 2023, section 3.1.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_HEAD_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_value: Option<usize>,
     /// Whether queries and keys are rotated by their positions. Source: Sun et al. 2023, equation 5.
@@ -97,7 +97,7 @@ impl RetentionConfig {
     }
 
     /// Returns the width of queries, keys and values of all heads in a model of width `d_model`.
-    pub fn mixed(&self, d_model: usize) -> usize {
+    pub fn qkv_width(&self, d_model: usize) -> usize {
         let keys = self.n_heads.saturating_mul(self.d_key(d_model));
         keys.saturating_mul(2)
             .saturating_add(self.channels(d_model))
@@ -106,9 +106,9 @@ impl RetentionConfig {
     /// Reports invalid settings; `d_model` is the model's width, if that is valid.
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) {
         let counts = [
-            ("n_heads", self.n_heads, MOST_HEADS),
-            ("d_key", self.d_key.unwrap_or(1), MOST),
-            ("d_value", self.d_value.unwrap_or(1), MOST),
+            ("n_heads", self.n_heads, MAX_HEADS),
+            ("d_key", self.d_key.unwrap_or(1), MAX_HEAD_WIDTH),
+            ("d_value", self.d_value.unwrap_or(1), MAX_HEAD_WIDTH),
         ];
         let mut sound = true;
         for (key, value, most) in counts {
@@ -145,10 +145,10 @@ impl RetentionConfig {
             };
             return at.fault(&[key], rule);
         }
-        let mixed = self.mixed(d_model);
-        if mixed > WIDEST {
+        let mixed = self.qkv_width(d_model);
+        if mixed > MAX_WIDTH {
             let rule = format!(
-                "queries, keys and values have {mixed} numbers; at most {WIDEST} can be had"
+                "queries, keys and values have {mixed} numbers; at most {MAX_WIDTH} can be had"
             );
             at.fault(&["n_heads"], rule);
         }
@@ -156,8 +156,11 @@ impl RetentionConfig {
 
     /// Returns how many values per position are kept for the backward pass: queries, keys and values before and after the
     /// rotation, results before and after norm and gate, the gate, steps, and the states before each chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
-        let (channels, mixed) = (self.channels(d_model) as u128, self.mixed(d_model) as u128);
+    pub fn activations(&self, d_model: usize) -> u128 {
+        let (channels, mixed) = (
+            self.channels(d_model) as u128,
+            self.qkv_width(d_model) as u128,
+        );
         let states = (channels * self.d_key(d_model) as u128).div_ceil(CHUNK as u128);
         let gates = if self.gate { 2 * channels } else { 0 };
         2 * mixed + 2 * channels + gates + self.n_heads as u128 + states
@@ -168,7 +171,7 @@ impl RetentionConfig {
     pub fn products(&self, d_model: usize) -> u128 {
         let (d, channels) = (d_model as u128, self.channels(d_model) as u128);
         let gate = if self.gate { channels } else { 0 };
-        let maps = (self.mixed(d_model) as u128 + gate + channels) * d;
+        let maps = (self.qkv_width(d_model) as u128 + gate + channels) * d;
         maps + channels * self.d_key(d_model) as u128
     }
 
@@ -207,7 +210,7 @@ impl Retention {
             ..RmsNormConfig::default()
         };
         Self {
-            input: map(config.mixed(d_model)),
+            input: map(config.qkv_width(d_model)),
             gate: config.gate.then(|| map(channels)),
             norm: norm.init(config.d_value(d_model), init),
             output: Linear::new(channels, d_model, false, MatrixRole::Residual, init),
@@ -234,7 +237,7 @@ impl Retention {
     }
 
     /// Rotates queries or keys of all heads, `[batch, seq, HK]`, by their positions.
-    fn turned(&self, x: Tensor<3>, [cos, sin]: [Tensor<2>; 2]) -> Tensor<3> {
+    fn rotate(&self, x: Tensor<3>, [cos, sin]: [Tensor<2>; 2]) -> Tensor<3> {
         let [batch, seq, width] = x.dims();
         let x = x.reshape([batch, seq, self.heads, self.d_key]);
         let x = kernel::rotary(x.swap_dims(1, 2), cos, sin, true);
@@ -243,7 +246,7 @@ impl Retention {
 
     /// Rotates states `[batch, K·HV]`, with a key's elements outermost, by −n·θ, where n is the number of positions that each row
     /// has read: the next pass counts positions from 0.
-    fn turned_back(&self, states: Tensor<2>, theta: f64, positions: Vec<usize>) -> Tensor<2> {
+    fn rotate_state_back(&self, states: Tensor<2>, theta: f64, positions: Vec<usize>) -> Tensor<2> {
         let ([batch, numbers], pairs) = (states.dims(), self.d_key / 2);
         let channels = numbers / self.d_key;
         let tables = self.angles(theta, positions).tables(&states.device());
@@ -260,7 +263,7 @@ impl Retention {
 }
 
 /// The state consists of the maps of all heads.
-impl Advancing for Retention {
+impl StatefulMixer for Retention {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -275,19 +278,19 @@ impl Advancing for Retention {
             beside.pass.tables(angles, &x)
         });
         let x = Operand::new(x);
-        let mixed = self.input.of(x.clone());
+        let mixed = self.input.forward_operand(x.clone());
         let keys = self.heads * self.d_key;
         let [_, _, width] = mixed.dims();
         let [q, k] = [0, keys].map(|from| mixed.clone().narrow(2, from, keys));
         let values = mixed.narrow(2, 2 * keys, width - 2 * keys);
         let k = k * (self.d_key as f64).sqrt().recip();
         let [q, k] = match tables {
-            Some(tables) => [q, k].map(|x| self.turned(x, tables.clone())),
+            Some(tables) => [q, k].map(|x| self.rotate(x, tables.clone())),
             None => [q, k],
         };
         let space = Ssd {
             mixed: Tensor::cat(vec![values, k, q], 2),
-            raw: Tensor::full([batch, seq, self.heads], STEP, (&device, dtype)),
+            raw: Tensor::full([batch, seq, self.heads], UNIT_STEP_BIAS, (&device, dtype)),
             decay: self.decays(&device).cast(dtype),
             skip: Tensor::zeros([self.heads], (&device, dtype)),
             state: state.into_iter().flatten().next(),
@@ -298,7 +301,7 @@ impl Advancing for Retention {
         let (y, states) = ssd(space, sequences, last);
         let y = self.norm.by_parts(y, self.heads);
         let y = match &self.gate {
-            Some(gate) => kernel::gated(gate.of(x), y, Activation::Silu),
+            Some(gate) => kernel::gated(gate.forward_operand(x), y, Activation::Silu),
             None => y,
         };
         let states = states.map(|states| match self.theta {
@@ -310,7 +313,7 @@ impl Advancing for Retention {
                         .map_or(seq, |all| all[row].min(seq))
                 };
                 let read: Vec<usize> = (0..batch).map(read).collect();
-                self.turned_back(states, theta, read)
+                self.rotate_state_back(states, theta, read)
             }
             None => states,
         });

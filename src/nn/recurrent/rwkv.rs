@@ -6,15 +6,15 @@
 //! the layer.
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
-use crate::faults::{TableFaults, WIDEST};
+use super::stateful::{MixerContext, StatefulMixer};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::kernel::Sequences;
 use crate::kernel::wkv::{Wkv, wkv};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles, WEIGHT};
-use crate::nn::token_shift::{Mix, depth, newest, power};
+use crate::nn::token_shift::{Mix, last_positions, mix_exponent, relative_depth};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use schemars::JsonSchema;
@@ -33,7 +33,7 @@ pub const KIND: Kind = Kind {
 #[serde(deny_unknown_fields, default)]
 pub struct RwkvConfig {
     /// Number of channels of receptances, keys and values; d_model when absent.
-    #[schemars(range(min = 1, max = WIDEST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
 }
@@ -46,12 +46,12 @@ impl RwkvConfig {
 
     /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
-        at.count("width", self.width.unwrap_or(1), WIDEST);
+        at.count("width", self.width.unwrap_or(1), MAX_WIDTH);
     }
 
     /// Returns how many values per position are kept for the backward pass: three mixes, receptances, keys, values, results, and
     /// the states before each chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         let width = self.width(d_model) as u128;
         3 * d_model as u128 + 4 * width + (3 * width).div_ceil(32)
     }
@@ -97,7 +97,7 @@ impl Rwkv {
     /// Builds the layer for a block of this shape.
     pub fn new(config: &RwkvConfig, shape: &BlockShape, init: &Init) -> Self {
         let (d, width) = (shape.d_model, config.width(shape.d_model));
-        let (depth, power) = (depth(shape), power(shape));
+        let (depth, power) = (relative_depth(shape), mix_exponent(shape));
         let rows = (width.max(2) - 1) as f32;
         let linear = |role| Linear::new(d, width, false, role, init);
         Self {
@@ -117,7 +117,7 @@ impl Rwkv {
 }
 
 /// The state consists of the sums of the average and the newest input.
-impl Advancing for Rwkv {
+impl StatefulMixer for Rwkv {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -128,14 +128,14 @@ impl Advancing for Rwkv {
     ) -> (Tensor<3>, Option<Vec<Tensor<2>>>) {
         let mut state = state.into_iter().flatten();
         let (sums, before) = (state.next(), state.next());
-        let kept = last.then(|| newest(&x, before.clone(), sequences, 1));
+        let kept = last.then(|| last_positions(&x, before.clone(), sequences, 1));
         let mixed = |mix: &Mix| mix.forward(x.clone(), before.clone(), sequences);
         let average = Wkv {
             r: self.receptance.forward(mixed(&self.mix_receptance)),
             k: self.key.forward(mixed(&self.mix_key)),
             v: self.value.forward(mixed(&self.mix_value)),
             decay: self.decay.val().exp().neg(),
-            first: self.first.val(),
+            bonus: self.first.val(),
             state: sums,
         };
         let (y, sums) = wkv(average, sequences, last);

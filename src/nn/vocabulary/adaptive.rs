@@ -9,7 +9,7 @@
 use super::TokenTables;
 use super::adaptive_embedding::{AdaptiveEmbedding, Projection};
 use super::adaptive_head::AdaptiveHead;
-use crate::faults::{TableFaults, WIDEST};
+use crate::faults::{MAX_WIDTH, TableFaults};
 use crate::nn::Kind;
 use crate::nn::init::{Init, MatrixRole};
 use schemars::JsonSchema;
@@ -44,12 +44,12 @@ pub struct AdaptiveConfig {
     /// Source: Grave et al. 2017, section 4; Baevski and Auli 2019, section 3.
     pub cutoffs: Vec<usize>,
     /// Width of the vectors of the first cluster; d_model when absent.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_embed: Option<usize>,
     /// Factor by which the vectors of each cluster are narrower than those of the one before it.
     /// Source: Baevski and Auli 2019, section 3.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub div_val: usize,
     /// Which projections the scores share with the input embeddings. Source: Dai et al. 2019, released code.
     pub tie_projs: TieProjs,
@@ -82,10 +82,10 @@ pub struct Cluster {
 
 /// The projections that a config implies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Projections {
+enum ProjectionLayout {
     None,
-    OneForAll,
-    OneEach,
+    Shared,
+    PerCluster,
 }
 
 impl AdaptiveConfig {
@@ -103,12 +103,12 @@ impl AdaptiveConfig {
         let d_embed = self.d_embed.unwrap_or(d_model);
         // Without the setting it is d_model, whose fault is reported elsewhere.
         let wide = match self.d_embed {
-            Some(width) => at.count("d_embed", width, WIDEST),
-            None => (1..=WIDEST).contains(&d_model),
+            Some(width) => at.count("d_embed", width, MAX_WIDTH),
+            None => (1..=MAX_WIDTH).contains(&d_model),
         };
-        if at.count("div_val", self.div_val, WIDEST)
+        if at.count("div_val", self.div_val, MAX_WIDTH)
             && wide
-            && self.divided(d_model, self.cutoffs.len()) == 0
+            && self.cluster_width(d_model, self.cutoffs.len()) == 0
         {
             at.fault(
                 &["div_val", "cutoffs"],
@@ -122,7 +122,7 @@ impl AdaptiveConfig {
                 ),
             );
         }
-        if self.tie_projs != TieProjs::None && self.projections(d_model) == Projections::None {
+        if self.tie_projs != TieProjs::None && self.projections(d_model) == ProjectionLayout::None {
             at.fault(
                 &["tie_projs", "div_val"],
                 "tie_projs has no effect: with div_val = 1 and vectors of d_model elements there are no projections; leave \
@@ -131,7 +131,7 @@ impl AdaptiveConfig {
         }
     }
 
-    pub(super) fn misfit(&self, vocab: usize) -> Option<String> {
+    pub(super) fn size_fault(&self, vocab: usize) -> Option<String> {
         let last = self.cutoffs.last().filter(|last| **last >= vocab)?;
         Some(format!(
             "[model.vocabulary] cutoffs = {:?}: the last one must be below the {vocab} tokens of the vocabulary, which has \
@@ -141,7 +141,7 @@ impl AdaptiveConfig {
     }
 
     /// Returns ⌊d_embed / div_valⁱ⌋.
-    fn divided(&self, d_model: usize, i: usize) -> usize {
+    fn cluster_width(&self, d_model: usize, i: usize) -> usize {
         let by = self
             .div_val
             .saturating_pow(u32::try_from(i).unwrap_or(u32::MAX));
@@ -156,21 +156,21 @@ impl AdaptiveConfig {
         let cluster = |(i, (start, end)): (usize, (usize, usize))| Cluster {
             start: start.min(vocab),
             size: end.min(vocab).saturating_sub(start),
-            width: self.divided(d_model, i).max(1),
+            width: self.cluster_width(d_model, i).max(1),
         };
         bounds.map(cluster).collect()
     }
 
-    fn projections(&self, d_model: usize) -> Projections {
+    fn projections(&self, d_model: usize) -> ProjectionLayout {
         match self.div_val {
-            1 if self.d_embed.is_none_or(|d| d == d_model) => Projections::None,
-            1 => Projections::OneForAll,
-            _ => Projections::OneEach,
+            1 if self.d_embed.is_none_or(|d| d == d_model) => ProjectionLayout::None,
+            1 => ProjectionLayout::Shared,
+            _ => ProjectionLayout::PerCluster,
         }
     }
 
     /// Whether the scores of cluster i use the projection of the input embeddings.
-    fn ties(&self, i: usize) -> bool {
+    fn ties_projection(&self, i: usize) -> bool {
         match self.tie_projs {
             TieProjs::None => false,
             TieProjs::Tails => i > 0,
@@ -181,9 +181,9 @@ impl AdaptiveConfig {
     pub(super) fn embedding(&self, of: &TokenTables, init: &Init) -> AdaptiveEmbedding {
         let clusters = self.clusters(of.vocab, of.d_model);
         let projected = match self.projections(of.d_model) {
-            Projections::None => 0,
-            Projections::OneForAll => 1,
-            Projections::OneEach => clusters.len(),
+            ProjectionLayout::None => 0,
+            ProjectionLayout::Shared => 1,
+            ProjectionLayout::PerCluster => clusters.len(),
         };
         let table = |c: &Cluster| init.table(c.size, c.width);
         AdaptiveEmbedding {
@@ -201,9 +201,9 @@ impl AdaptiveConfig {
     pub(super) fn head(&self, of: &TokenTables, init: &Init) -> AdaptiveHead {
         let clusters = self.clusters(of.vocab, of.d_model);
         let (first, tails) = (clusters[0].width, clusters.len() - 1);
-        let projected = self.projections(of.d_model) != Projections::None;
+        let projected = self.projections(of.d_model) != ProjectionLayout::None;
         let own = |(i, c): (usize, &Cluster)| {
-            let own = projected && !self.ties(i);
+            let own = projected && !self.ties_projection(i);
             own.then(|| Projection::new(c.width, of.d_model, init))
         };
         let table = |c: &Cluster| init.linear(c.width, c.size, MatrixRole::Head);
@@ -224,7 +224,7 @@ impl AdaptiveConfig {
     /// text: token frequencies are assumed to follow Zipf's law, with the frequency of id n proportional to 1/(n + 1).
     pub fn products(&self, vocab: usize, d_model: usize) -> [f64; 2] {
         let clusters = self.clusters(vocab, d_model);
-        let projected = self.projections(d_model) != Projections::None;
+        let projected = self.projections(d_model) != ProjectionLayout::None;
         let project = |c: &Cluster| {
             if projected {
                 (c.width * d_model) as f64
@@ -234,7 +234,7 @@ impl AdaptiveConfig {
         };
         let (mut read, mut scored) = (0.0, 0.0);
         for (i, c) in clusters.iter().enumerate() {
-            let share = share(c, vocab);
+            let share = token_share(c, vocab);
             read += share * project(c);
             let own = project(c) + c.width as f64 * c.size as f64;
             scored += match i {
@@ -247,7 +247,7 @@ impl AdaptiveConfig {
 }
 
 /// Returns the share of tokens in a cluster if frequencies follow Zipf's law.
-fn share(cluster: &Cluster, vocab: usize) -> f64 {
+fn token_share(cluster: &Cluster, vocab: usize) -> f64 {
     // Harmonic numbers by their asymptotic series, exact to 1e-4 for n ≥ 1.
     let harmonic = |n: usize| match n {
         0 => 0.0,
@@ -274,10 +274,10 @@ mod tests {
             .map(|c| (c.start, c.size, c.width))
             .collect();
         assert_eq!(found, [(0, 20, 16), (20, 20, 4), (40, 60, 1)]);
-        let shares: f64 = clusters.iter().map(|c| share(c, 100)).sum();
+        let shares: f64 = clusters.iter().map(|c| token_share(c, 100)).sum();
         assert!((shares - 1.0).abs() < 1e-9);
         // H(20) / H(100)
-        assert!((share(&clusters[0], 100) - 3.597_740 / 5.187_378).abs() < 1e-4);
+        assert!((token_share(&clusters[0], 100) - 3.597_740 / 5.187_378).abs() < 1e-4);
     }
 
     #[test]
@@ -286,7 +286,9 @@ mod tests {
         let [read, scored] = plain.products(100, 32);
         let clusters = plain.clusters(100, 32);
         let tails = clusters[1..].iter();
-        let tails: f64 = tails.map(|c| share(c, 100) * 32.0 * c.size as f64).sum();
+        let tails: f64 = tails
+            .map(|c| token_share(c, 100) * 32.0 * c.size as f64)
+            .sum();
         assert_eq!(read, 0.0);
         assert!((scored - (32.0 * 22.0 + tails)).abs() < 1e-6);
         let narrow = config("cutoffs = [20, 40]\ndiv_val = 2");

@@ -7,7 +7,7 @@
 //! through the tiled vocabulary loss.
 
 use super::adaptive_embedding::{AdaptiveEmbedding, Projection, indices};
-use crate::kernel::{self, Head, HeadLoss, NOT_SCORED};
+use crate::kernel::{self, Head, HeadLoss, IGNORE_INDEX};
 use crate::nn::role::{BIAS, Roles, WEIGHT};
 use burn::module::{Module, Param};
 use burn::tensor::{Int, Tensor, TensorData, activation};
@@ -48,22 +48,22 @@ pub struct AdaptiveSoftmax<'a> {
 }
 
 /// Maximum number of scores in memory at a time when those of the whole vocabulary are computed.
-const SCORES: usize = 1 << 21;
+const MAX_SCORES: usize = 1 << 21;
 
 impl AdaptiveSoftmax<'_> {
     /// Computes the log-probabilities of the vocabulary `[batch, seq, vocab]` from hidden states.
     pub fn log_probabilities(&self, hidden: Tensor<3>) -> Tensor<3> {
         let (batch, seq) = (hidden.dims()[0], hidden.dims()[1]);
-        let log = |scores: Tensor<3>| activation::log_softmax(kernel::full(scores), 2);
-        let x = self.projected(0, hidden.clone());
-        let head =
-            [self.words(0), self.tails()].map(|h| kernel::linear(x.clone(), h.weight, h.bias));
+        let log = |scores: Tensor<3>| activation::log_softmax(kernel::to_f32(scores), 2);
+        let x = self.project(0, hidden.clone());
+        let head = [self.cluster_head(0), self.tail_head()]
+            .map(|h| kernel::linear(x.clone(), h.weight, h.bias));
         let head = log(Tensor::cat(head.into(), 2));
         let first = self.embedding.size(0);
         let mut parts = vec![head.clone().narrow(2, 0, first)];
         for i in 1..self.embedding.tables.len() {
-            let tail = self.words(i);
-            let tail = kernel::linear(self.projected(i, hidden.clone()), tail.weight, tail.bias);
+            let tail = self.cluster_head(i);
+            let tail = kernel::linear(self.project(i, hidden.clone()), tail.weight, tail.bias);
             let chosen = head.clone().narrow(2, first + i - 1, 1);
             let chosen = chosen.expand([batch, seq, self.embedding.size(i)]);
             parts.push(log(tail) + chosen);
@@ -79,7 +79,7 @@ impl AdaptiveSoftmax<'_> {
         let ids: Vec<i64> = kernel::read(targets.clone()).iter::<i64>().collect();
         let first = self.embedding.size(0);
         let in_head = |id: &i64| match self.embedding.cluster_of(*id) {
-            _ if *id < 0 => NOT_SCORED as i32,
+            _ if *id < 0 => IGNORE_INDEX as i32,
             0 => *id as i32,
             tail => (first + tail - 1) as i32,
         };
@@ -98,27 +98,30 @@ impl AdaptiveSoftmax<'_> {
             let (mut places, mut own): (Vec<i32>, Vec<i32>) = own.unzip();
             if places.is_empty() {
                 // No position has a target in this tail: its parameters get zero gradients.
-                (places, own) = (vec![0], vec![NOT_SCORED as i32]);
+                (places, own) = (vec![0], vec![IGNORE_INDEX as i32]);
             }
             let x = kernel::embedding(hidden.clone(), indices(places, &device));
-            let x = self.projected(i, x);
+            let x = self.project(i, x);
             let [_, count, width] = x.dims();
             let x = x.reshape([count, width]);
-            sum = sum + kernel::head_loss(x, self.words(i), vector(own), 0.0).sum;
+            sum = sum + kernel::head_loss(x, self.cluster_head(i), vector(own), 0.0).sum;
         }
         let right = match tells_hits {
             true => self.hits(hidden.detach().reshape([1, n, d]), targets),
             false => Tensor::zeros([n], &device),
         };
-        HeadLoss { sum, right }
+        HeadLoss {
+            sum,
+            is_correct: right,
+        }
     }
 
     /// Computes the loss of tokens of the first cluster and of the choice among tails.
     fn head_loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>) -> Tensor<1> {
         let [n, d] = hidden.dims();
-        let x = self.projected(0, hidden.reshape([1, n, d]));
+        let x = self.project(0, hidden.reshape([1, n, d]));
         let width = x.dims()[2];
-        let (words, tails) = (self.words(0), self.tails());
+        let (words, tails) = (self.cluster_head(0), self.tail_head());
         let bias = words.bias.zip(tails.bias);
         let head = Head {
             weight: Tensor::cat(vec![words.weight, tails.weight], 0),
@@ -130,18 +133,18 @@ impl AdaptiveSoftmax<'_> {
     /// Returns, for hidden states `[1, n, d_model]`, 1 if the target is the likeliest token, else 0, as `[n]`.
     fn hits(&self, hidden: Tensor<3>, targets: Tensor<1, Int>) -> Tensor<1> {
         let [_, n, d] = hidden.dims();
-        let tile = (SCORES / self.embedding.vocab_size().max(1)).max(1);
+        let tile = (MAX_SCORES / self.embedding.vocab_size().max(1)).max(1);
         let tiles = (0..n).step_by(tile).map(|first| {
             let count = tile.min(n - first);
             let rows = hidden.clone().slice([0..1, first..first + count, 0..d]);
             let best = self.log_probabilities(rows).argmax(2).reshape([count]);
             best.equal(targets.clone().narrow(0, first, count)).float()
         });
-        kernel::full(Tensor::cat(tiles.collect(), 0))
+        kernel::to_f32(Tensor::cat(tiles.collect(), 0))
     }
 
     /// Projects hidden states to the width of a cluster's vectors.
-    fn projected(&self, cluster: usize, hidden: Tensor<3>) -> Tensor<3> {
+    fn project(&self, cluster: usize, hidden: Tensor<3>) -> Tensor<3> {
         let own = self.head.projections[cluster].as_ref();
         match own.or(self.embedding.projection(cluster)) {
             Some(projection) => projection.onto_vectors(hidden),
@@ -150,7 +153,7 @@ impl AdaptiveSoftmax<'_> {
     }
 
     /// Returns the head that scores the tokens of a cluster from projected hidden states.
-    fn words(&self, cluster: usize) -> Head {
+    fn cluster_head(&self, cluster: usize) -> Head {
         let own = self.head.tables.get(cluster);
         Head {
             weight: own.unwrap_or(&self.embedding.tables[cluster]).val(),
@@ -159,7 +162,7 @@ impl AdaptiveSoftmax<'_> {
     }
 
     /// Returns the head that scores the tails.
-    fn tails(&self) -> Head {
+    fn tail_head(&self) -> Head {
         Head {
             weight: self.head.clusters.val(),
             bias: self.head.cluster_bias.as_ref().map(Param::val),

@@ -72,7 +72,7 @@ impl VocabularyConfig {
         match self {
             Self::Full(_) => {}
             Self::Adaptive(c) => {
-                at.within("vocabulary", |at| c.faults(d_model, at));
+                at.nested("vocabulary", |at| c.faults(d_model, at));
                 if smooths {
                     at.fault(
                         &["task.label_smoothing", "model.vocabulary.kind"],
@@ -96,7 +96,7 @@ impl VocabularyConfig {
     pub fn size_fault(&self, vocab: usize) -> Option<String> {
         match self {
             Self::Full(_) => None,
-            Self::Adaptive(c) => c.misfit(vocab),
+            Self::Adaptive(c) => c.size_fault(vocab),
         }
     }
 

@@ -24,16 +24,16 @@ pub struct Arm {
     /// Indices of runs that count nowhere because a later run has the same seed: repeating a seed gives no replicate.
     pub repeated: Vec<usize>,
     /// Cells of a sweep that have no run folder.
-    pub absent: Vec<Absent>,
+    pub absent: Vec<MissingCell>,
     /// Cost of the arm, if a sweep's plan gives it.
     pub cost: Option<Cost>,
     /// Last decided rung that the arm reached, in a successive-halving sweep.
-    pub rung: Option<AtRung>,
+    pub rung: Option<LastRung>,
 }
 
 /// The last decided rung of a successive-halving sweep that an arm reached.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct AtRung {
+pub struct LastRung {
     /// Number of the rung, from 1.
     pub number: usize,
     /// Training step of the rung.
@@ -46,14 +46,14 @@ pub struct AtRung {
 
 /// A cell of a sweep without a run folder.
 #[derive(Clone, Debug)]
-pub struct Absent {
+pub struct MissingCell {
     /// Seed of the cell.
     pub seed: u64,
     /// Why the run failed before it wrote anything; `None` if it was not started.
     pub failure: Option<String>,
 }
 
-impl Absent {
+impl MissingCell {
     /// `not begun`, or `failed: reason`.
     pub fn state(&self) -> String {
         match &self.failure {
@@ -74,7 +74,7 @@ pub struct Cost {
 
 impl Arm {
     /// Returns the runs shown in the arm's curves: those that count in means, or all runs if none counts.
-    pub fn drawn(&self) -> &[usize] {
+    pub fn plotted(&self) -> &[usize] {
         if self.counted.is_empty() {
             &self.members
         } else {
@@ -83,7 +83,7 @@ impl Arm {
     }
 
     /// Returns the runs that were started; of several runs with the same seed, only the latest.
-    pub fn begun(&self) -> impl Iterator<Item = usize> {
+    pub fn started_runs(&self) -> impl Iterator<Item = usize> {
         let members = self.members.iter().copied();
         members.filter(move |m| !self.repeated.contains(m))
     }
@@ -114,7 +114,7 @@ const BOOKKEEPING: [&str; 3] = [
 
 /// Whether a setting only identifies or observes a run and does not shape its training: its name, seed, folder,
 /// bookkeeping and expected results.
-pub fn identifies(key: &str) -> bool {
+pub fn is_bookkeeping(key: &str) -> bool {
     let last = key.rsplit('.').next().unwrap_or(key);
     // In `[data]`, such a key names another run (the one that compares chunks), not this run's folder.
     matches!(key, "name" | "seed")
@@ -131,7 +131,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
     let mut known: BTreeMap<Vec<(&str, &str)>, usize> = BTreeMap::new();
     let mut members: Vec<Vec<usize>> = Vec::new();
     for (i, run) in runs.iter().enumerate() {
-        let shaping = run.settings.iter().filter(|(key, _)| !identifies(key));
+        let shaping = run.settings.iter().filter(|(key, _)| !is_bookkeeping(key));
         let mut print: Vec<(&str, &str)> = shaping.map(|(k, v)| (k.as_str(), v.as_str())).collect();
         print.sort_unstable();
         let next = members.len();
@@ -149,7 +149,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
         let done: Vec<usize> = members
             .iter()
             .copied()
-            .filter(|&m| runs[m].done())
+            .filter(|&m| runs[m].is_done())
             .collect();
         let whole = if done.is_empty() {
             members.clone()
@@ -180,7 +180,7 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
 ///
 /// # Errors
 /// If no run of the sweep was started, or if every run is to be its own arm (`each`).
-pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
+pub fn require_comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
     let shown = folder.path.display();
     if each {
         let remedy = format!("name its runs instead, such as {shown}/cells/*/seed-*/");
@@ -199,7 +199,7 @@ pub fn comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> 
 /// Returns the settings that differ between arms with runs: a sweep's axes first, then in the order of the resolved
 /// files. A sweep's arm without runs takes its values from the plan.
 pub fn differences(runs: &[Run], arms: &[Arm], plan: Option<&SweepPlan>) -> Vec<Difference> {
-    let mut differing = told_apart(runs, arms);
+    let mut differing = setting_differences(runs, arms);
     let Some(plan) = plan else {
         return differing;
     };
@@ -223,7 +223,7 @@ pub fn differences(runs: &[Run], arms: &[Arm], plan: Option<&SweepPlan>) -> Vec<
     differing
 }
 
-fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
+fn setting_differences(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
     let of = |arm: &Arm| {
         arm.members
             .first()
@@ -242,7 +242,7 @@ fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
     let mut differing: Vec<Difference> = Vec::new();
     for arm in arms {
         for (key, _) in of(arm) {
-            if identifies(key) || !seen.insert(key.as_str()) {
+            if is_bookkeeping(key) || !seen.insert(key.as_str()) {
                 continue;
             }
             let values: Vec<Option<&str>> = settings
@@ -267,13 +267,13 @@ fn told_apart(runs: &[Run], arms: &[Arm]) -> Vec<Difference> {
     }
     let keys: Vec<String> = differing.iter().map(|d| d.key.clone()).collect();
     for difference in &mut differing {
-        difference.short = shortest(&difference.key, &keys);
+        difference.short = short_key(&difference.key, &keys);
     }
     differing
 }
 
 /// Returns the shortest suffix of a dotted key that no other key has, skipping the suffix `kind`, which says too little.
-pub fn shortest(key: &str, all: &[String]) -> String {
+pub fn short_key(key: &str, all: &[String]) -> String {
     let starts = key.rmatch_indices('.').map(|(dot, _)| dot + 1).chain([0]);
     let mut ends = starts.map(|start| &key[start..]);
     let unique = |end: &str| {
@@ -299,10 +299,10 @@ mod tests {
             "train.log_every",
             "seed",
         ] {
-            assert!(identifies(key), "{key}");
+            assert!(is_bookkeeping(key), "{key}");
         }
-        assert!(!identifies("optimizer.lr") && !identifies("train.batch_size"));
-        assert!(!identifies("data.retrieval.compare.run"));
+        assert!(!is_bookkeeping("optimizer.lr") && !is_bookkeeping("train.batch_size"));
+        assert!(!is_bookkeeping("data.retrieval.compare.run"));
     }
 
     #[test]
@@ -315,7 +315,7 @@ mod tests {
             "schedule.lr",
         ]
         .map(str::to_string);
-        let short: Vec<String> = keys.iter().map(|k| shortest(k, &keys)).collect();
+        let short: Vec<String> = keys.iter().map(|k| short_key(k, &keys)).collect();
         assert_eq!(
             short,
             [

@@ -7,13 +7,13 @@ use super::arms::Difference;
 
 /// Returns the differing settings, without keys that are present or absent only because their table's `kind` differs.
 pub fn causes(differing: &[Difference]) -> Vec<&Difference> {
-    let cause = |d: &&Difference| !differing.iter().any(|kind| follows(d, kind));
+    let cause = |d: &&Difference| !differing.iter().any(|kind| follows_from_kind(d, kind));
     differing.iter().filter(cause).collect()
 }
 
 /// Whether `d` follows from `kind`: it is a key of the table whose kind that is, some arms lack it, and the kind determines
 /// its value.
-fn follows(d: &Difference, kind: &Difference) -> bool {
+fn follows_from_kind(d: &Difference, kind: &Difference) -> bool {
     let within = || {
         let table = kind.key.strip_suffix("kind")?;
         Some(table.ends_with('.') && d.key.starts_with(table) && d.key != kind.key)

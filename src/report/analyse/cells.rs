@@ -45,13 +45,13 @@ impl Cells {
 
     fn count(&mut self, run: &Run) {
         self.planned += 1;
-        let place = if run.failed() {
+        let place = if run.has_failed() {
             &mut self.failed
-        } else if run.diverged().is_some() {
+        } else if run.diverged_at().is_some() {
             &mut self.diverged
-        } else if run.done() {
+        } else if run.is_done() {
             &mut self.done
-        } else if run.left_behind() {
+        } else if run.was_stopped_at_rung() {
             &mut self.stopped
         } else {
             &mut self.unfinished

@@ -9,13 +9,13 @@
 use super::arms::{self, Arm, Difference};
 use super::causes::causes;
 use super::contrasts;
-use super::learning::Yardstick;
+use super::learning::LearningReference;
 use super::lengths;
 use super::metrics::{self, more_is_better};
 use super::missing;
 use super::names;
 use super::notes::notes;
-use super::origins::Compared;
+use super::origins::ComparedRuns;
 use super::pairs;
 use super::results::{ArmResults, RunResult};
 use super::selection::Selection;
@@ -56,7 +56,7 @@ pub struct Comparison {
     /// Results of each arm.
     pub results: Vec<ArmResults>,
     /// Common step range and target value that learning speed is measured with.
-    pub yardstick: Yardstick,
+    pub yardstick: LearningReference,
     /// The settings in which arms differ.
     pub differing: Vec<Difference>,
     /// Value of [`Options::reach`]; when set, the tables show the steps to reach it.
@@ -71,7 +71,7 @@ pub struct Comparison {
 
 impl Comparison {
     /// Returns the indices of the `n` arms with the best mean "best" value, in the table's order.
-    pub fn leading(&self, n: usize) -> Vec<usize> {
+    pub fn best_arms(&self, n: usize) -> Vec<usize> {
         let sign = if more_is_better(&self.metric) {
             -1.0
         } else {
@@ -90,8 +90,8 @@ impl Comparison {
     }
 
     /// Returns the runs shown in an arm's curves.
-    pub fn drawn(&self, arm: usize) -> Vec<&Run> {
-        let members = self.arms[arm].drawn().iter();
+    pub fn plotted_runs(&self, arm: usize) -> Vec<&Run> {
+        let members = self.arms[arm].plotted().iter();
         members.map(|&m| &self.runs[m]).collect()
     }
 }
@@ -110,7 +110,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     }
     let (sweep, mut arms) = match sweep {
         Some((folder, arms)) => {
-            arms::comparable(&folder, &runs, options.each)?;
+            arms::require_comparable(&folder, &runs, options.each)?;
             (Some(folder.plan), arms)
         }
         None => (None, arms::group(&runs, options.each)),
@@ -125,17 +125,17 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         .collect();
     let ends = arms
         .first()
-        .map(|arm| ends(arm, &runs, &outcomes, (split, &metric)));
+        .map(|arm| final_values(arm, &runs, &outcomes, (split, &metric)));
     let baseline = ends.and_then(|ends| summarize(ends, LEVEL));
     let target = options.reach.or(baseline.map(|s| s.mean));
-    let yardstick = Yardstick::over(&runs, &arms, (split, &metric), target);
+    let yardstick = LearningReference::over(&runs, &arms, (split, &metric), target);
     let mut results: Vec<ArmResults> = arms
         .iter()
         .map(|arm| results(arm, &runs, &outcomes, &others, &yardstick))
         .collect();
     let plan = sweep.as_ref();
-    let compared = Compared::new(&runs, &arms, plan, split);
-    let apart = contrasts::apart(compared, &metric);
+    let compared = ComparedRuns::new(&runs, &arms, plan, split);
+    let apart = contrasts::untested_reasons(compared, &metric);
     let against = |pick| contrasts::contrasts(compared, (&metric, &apart), &outcomes, pick);
     // Successive halving selected the remaining arms by their values, so their differences are not tested.
     let searched = plan.is_some_and(|plan| plan.halving.is_some());
@@ -151,9 +151,9 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
         (result.best_gap, result.last_gap) = (Some(best), Some(last));
     }
     let differing = arms::differences(&runs, &arms, plan);
-    names::tell_apart(&mut arms, &causes(&differing), sweep.is_some());
+    names::name_arms(&mut arms, &causes(&differing), sweep.is_some());
     let steps = lengths::note(&arms, &runs, sweep.as_ref()).filter(|_| !searched);
-    let compared = Compared::new(&runs, &arms, plan, split);
+    let compared = ComparedRuns::new(&runs, &arms, plan, split);
     let others_said = notes(compared, &results, (&metric, searched));
     let fewer = missing::notes(&runs, &arms, &outcomes, (split, &metric, &others));
     let paired = pairs::notes(compared, &outcomes, &results);
@@ -181,7 +181,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
 
 /// Returns the last curve value of each counted run. Curves cover the part of a split that every evaluation reads; final values
 /// may cover the whole split.
-fn ends<'a>(
+fn final_values<'a>(
     arm: &'a Arm,
     runs: &'a [Run],
     outcomes: &'a [RunResult],
@@ -222,14 +222,14 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult
     };
     let shown = |p: Point| (Some(p.step), p.value);
     // Evaluations are comparable on the part that all of them read; the last one may have read the whole split.
-    let whole = run.journal.whole(split);
+    let whole = run.journal.full_evaluation(split);
     let whole_value = |m: &str| whole.and_then(|whole| whole.values.get(m)).copied();
     let last = series.last().map(|p| Point {
         value: whole_value(metric).unwrap_or(p.value),
         ..*p
     });
-    let last = last.filter(|p| p.value.is_finite() && run.diverged().is_none());
-    let (best, of_part) = (best.copied(), run.journal.is_of_part(split));
+    let last = last.filter(|p| p.value.is_finite() && run.diverged_at().is_none());
+    let (best, of_part) = (best.copied(), run.journal.is_partial(split));
     let last_metric = |m: &String| {
         let (name, value) = at(m, last)?;
         Some((name, whole_value(m).unwrap_or(value)))
@@ -239,8 +239,8 @@ fn outcome(run: &Run, split: &str, metric: &str, others: &[String]) -> RunResult
         last: last.map(shown),
         metrics: others.iter().filter_map(|m| at(m, best)).collect(),
         last_metrics: others.iter().filter_map(last_metric).collect(),
-        best_of_part: of_part,
-        last_of_part: of_part && whole.is_none(),
+        best_is_partial: of_part,
+        last_is_partial: of_part && whole.is_none(),
     }
 }
 
@@ -249,7 +249,7 @@ fn results(
     runs: &[Run],
     outcomes: &[RunResult],
     metrics: &[String],
-    yardstick: &Yardstick,
+    yardstick: &LearningReference,
 ) -> ArmResults {
     let members = || arm.counted.iter().map(|&m| &runs[m]);
     let reached = || arm.counted.iter().map(|&m| &outcomes[m]);
@@ -260,7 +260,7 @@ fn results(
         });
         each.collect::<BTreeMap<_, _>>()
     };
-    let begun: Vec<&Run> = arm.begun().map(|m| &runs[m]).collect();
+    let begun: Vec<&Run> = arm.started_runs().map(|m| &runs[m]).collect();
     ArmResults {
         best: summarize(reached().filter_map(|o| Some(o.best?.1)), LEVEL),
         best_step: summarize(reached().filter_map(|o| Some(o.best?.0? as f64)), LEVEL)
@@ -271,7 +271,10 @@ fn results(
         last_marks: last_marks(arm, runs, outcomes),
         learning: yardstick.learning(members()),
         diverged: Rate {
-            events: begun.iter().filter(|run| run.diverged().is_some()).count(),
+            events: begun
+                .iter()
+                .filter(|run| run.diverged_at().is_some())
+                .count(),
             n: begun.len(),
         },
         items_per_s: summarize(members().filter_map(Run::items_per_s), LEVEL),
@@ -288,14 +291,15 @@ fn last_marks(arm: &Arm, runs: &[Run], outcomes: &[RunResult]) -> Vec<String> {
         .counted
         .iter()
         .map(|&m| (m, outcomes[m].last.and_then(|l| l.0)));
-    let part = arm.counted.iter().any(|&m| outcomes[m].last_of_part);
-    let at = earlier(steps.filter_map(|(m, step)| Some((step?, runs[m].journal.last_step))));
+    let part = arm.counted.iter().any(|&m| outcomes[m].last_is_partial);
+    let at =
+        earlier_step_mark(steps.filter_map(|(m, step)| Some((step?, runs[m].journal.last_step))));
     at.into_iter().chain(part.then(|| "part".into())).collect()
 }
 
 /// Returns `at 40` or `at 20–40` for pairs of (step of the value, last step of its run); `None` if every value is from its
 /// run's last step.
-pub fn earlier(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String> {
+pub fn earlier_step_mark(steps: impl Iterator<Item = (u64, u64)> + Clone) -> Option<String> {
     if steps.clone().all(|(step, last)| step >= last) {
         return None;
     }

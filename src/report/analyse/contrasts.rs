@@ -3,20 +3,20 @@
 use super::arms::Arm;
 use super::lengths;
 use super::measures;
-use super::metrics::better;
-use super::origins::{self, Compared};
+use super::metrics::direction;
+use super::origins::{self, ComparedRuns};
 use super::results::RunResult;
 use super::statistics::LEVEL;
 use super::statistics::contrast::{Contrast, Criteria, Reason, compare_arms};
 
 /// Returns for each arm the reason why its difference from the first arm is not tested, if there is one: different input
 /// contents, values of a different measure or on different examples, or a different number of steps.
-pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
+pub fn untested_reasons(compared: ComparedRuns, metric: &str) -> Vec<Option<Reason>> {
     let Some(first) = compared.arms.first() else {
         return Vec::new();
     };
-    let contents = origins::apart(compared);
-    let measured = measures::apart(compared, metric);
+    let contents = origins::content_differs(compared);
+    let measured = measures::measure_differs(compared, metric);
     let reason = |((arm, contents), measured): ((&Arm, bool), bool)| match (contents, measured) {
         (true, _) => Some(Reason::OtherContents),
         (false, true) => Some(Reason::OtherMeasure),
@@ -31,7 +31,7 @@ pub fn apart(compared: Compared, metric: &str) -> Vec<Option<Reason>> {
 /// Contrasts every other arm with the first one. A run without a seed pairs with no other run. Arms with different input contents
 /// or a different measure get no difference at all.
 pub fn contrasts(
-    compared: Compared,
+    compared: ComparedRuns,
     (metric, apart): (&str, &[Option<Reason>]),
     outcomes: &[RunResult],
     pick: fn(&RunResult) -> Option<f64>,
@@ -54,7 +54,7 @@ pub fn contrasts(
     let apart = || apart.iter().copied().skip(1);
     let criteria = Criteria {
         alpha: 1.0 - LEVEL,
-        better: better(metric),
+        better: direction(metric),
     };
     // Untested arms do not count in the multiple-testing correction of the others.
     let of = |which: bool| {

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::data::evaluated;
+use crate::data::evaluation_keys;
 use crate::report::read::origins::Origin;
 use crate::report::read::run::Run;
 
@@ -16,14 +16,14 @@ const LABELS: &str = "data.labels";
 
 /// The settings a run was made from, and the contents of its files as far as known.
 #[derive(Clone, Copy, Debug)]
-pub struct Made<'a> {
+pub struct RunInputs<'a> {
     /// Settings of the run, by dotted key.
     pub settings: &'a [(String, String)],
     /// Content hashes of the run's files; `None` for a planned run, of which only the paths are known.
     pub origins: Option<&'a [Origin]>,
 }
 
-impl<'a> Made<'a> {
+impl<'a> RunInputs<'a> {
     /// Returns the settings and origins of a run that was started.
     pub fn of(run: &'a Run) -> Self {
         Self {
@@ -38,7 +38,7 @@ impl<'a> Made<'a> {
         found.map(|(_, value)| value.as_str())
     }
 
-    fn sums(self, key: &str) -> Vec<&'a str> {
+    fn checksums(self, key: &str) -> Vec<&'a str> {
         let own = self.origins.into_iter().flatten();
         let own = own.filter(|origin| origin.key == key);
         own.map(|origin| origin.sha256.as_str()).collect()
@@ -47,15 +47,16 @@ impl<'a> Made<'a> {
     /// Returns the settings keys that define the examples of a split. `is_shared` says that the split is a share of common data.
     fn keys(self, split: &str, is_shared: bool) -> impl Iterator<Item = &'a str> {
         let kind = self.setting("data.kind").unwrap_or_default();
-        let evaluated = evaluated::of_kind(kind);
+        let evaluated = evaluation_keys::of_kind(kind);
         let keys = self.settings.iter().map(|(key, _)| key.as_str());
         keys.filter(move |key| {
             let Some(below) = key.strip_prefix("data.") else {
                 return false;
             };
             let is_among = |keys: &[&str]| keys.iter().any(|key| is_within(below, key));
-            let own =
-                |e: &evaluated::EvaluationKeys| is_among(e.keys) || is_shared && is_among(e.shared);
+            let own = |e: &evaluation_keys::EvaluationKeys| {
+                is_among(e.keys) || is_shared && is_among(e.fraction_keys)
+            };
             below == "kind" || below.starts_with(split) || evaluated.is_some_and(own)
         })
     }
@@ -77,7 +78,7 @@ pub fn is_within(key: &str, table: &str) -> bool {
 
 /// Returns the differences in the examples of a split, such as `data.valid_fraction: 0.1 | 0.2`; empty if all runs share the same
 /// examples.
-pub fn differing(made: &[Made], split: &str) -> Vec<String> {
+pub fn differing_examples(made: &[RunInputs], split: &str) -> Vec<String> {
     if split == "train" {
         return Vec::new();
     }
@@ -96,7 +97,7 @@ pub fn differing(made: &[Made], split: &str) -> Vec<String> {
 }
 
 /// Returns the values of a key if they differ. Files are compared by their content hashes.
-fn values(made: &[Made], key: &str) -> Option<String> {
+fn values(made: &[RunInputs], key: &str) -> Option<String> {
     let of_images = || {
         made.iter()
             .any(|made| made.setting("data.kind") == Some("images"))
@@ -104,7 +105,7 @@ fn values(made: &[Made], key: &str) -> Option<String> {
     let names_file = FILES.iter().any(|end| key.ends_with(end)) || key == LABELS && of_images();
     let mut found: BTreeMap<Vec<&str>, Option<&str>> = BTreeMap::new();
     for made in made {
-        let (value, sums) = (made.setting(key), made.sums(key));
+        let (value, sums) = (made.setting(key), made.checksums(key));
         // Without a recorded hash, a path says nothing about the content.
         let untold = names_file && made.origins.is_some() && sums.is_empty() && value.is_some();
         if untold {

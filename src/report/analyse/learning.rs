@@ -6,7 +6,7 @@
 //! runs that reached it is shown beside the mean, because a mean over only those runs is too optimistic.
 
 use super::arms::Arm;
-use super::metrics::better;
+use super::metrics::direction;
 use super::statistics::curve::{common_range, mean_height, steps_to_reach};
 use super::statistics::rates::Rate;
 use super::statistics::summary::{Summary, summarize};
@@ -15,7 +15,7 @@ use crate::report::read::run::Run;
 
 /// Common step range and target value used to measure how fast all arms learn.
 #[derive(Clone, Debug)]
-pub struct Yardstick {
+pub struct LearningReference {
     split: &'static str,
     metric: String,
     better: Direction,
@@ -36,7 +36,7 @@ pub struct Learning {
     pub reached: Rate,
 }
 
-impl Yardstick {
+impl LearningReference {
     /// Builds the yardstick from the runs that count in any arm.
     pub fn over(
         runs: &[Run],
@@ -47,7 +47,7 @@ impl Yardstick {
         let mut yardstick = Self {
             split,
             metric: metric.to_string(),
-            better: better(metric),
+            better: direction(metric),
             range: None,
             target,
         };

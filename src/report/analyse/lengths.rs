@@ -9,21 +9,24 @@ use crate::report::read::sweep::SweepPlan;
 use std::collections::BTreeSet;
 
 /// Returns the number of steps a run was trained for. A run ended by early stopping counts with its planned steps.
-fn trained(run: &Run) -> u64 {
+fn trained_steps(run: &Run) -> u64 {
     match run.steps {
-        Some(steps) if run.stopped_early() => steps,
+        Some(steps) if run.has_stopped_early() => steps,
         _ => run.journal.last_step,
     }
 }
 
 /// Returns the distinct step counts of an arm's counted runs.
-fn of(arm: &Arm, runs: &[Run]) -> BTreeSet<u64> {
-    arm.counted.iter().map(|&m| trained(&runs[m])).collect()
+fn step_counts(arm: &Arm, runs: &[Run]) -> BTreeSet<u64> {
+    arm.counted
+        .iter()
+        .map(|&m| trained_steps(&runs[m]))
+        .collect()
 }
 
 /// Whether an arm and the first one were trained for different numbers of steps that the plan does not prescribe.
 pub fn differ(first: &Arm, arm: &Arm, runs: &[Run], plan: Option<&SweepPlan>) -> bool {
-    let found = [first, arm].map(|arm| of(arm, runs));
+    let found = [first, arm].map(|arm| step_counts(arm, runs));
     let all: BTreeSet<u64> = found.iter().flatten().copied().collect();
     let planned = |arm: &Arm| {
         let planned = plan?.arms.iter().find(|p| p.name == arm.label)?;
@@ -37,8 +40,8 @@ pub fn differ(first: &Arm, arm: &Arm, runs: &[Run], plan: Option<&SweepPlan>) ->
 }
 
 /// Whether all counted runs were trained for the same number of steps.
-pub fn are_one(arms: &[Arm], runs: &[Run]) -> bool {
-    let all: BTreeSet<u64> = arms.iter().flat_map(|arm| of(arm, runs)).collect();
+pub fn are_equal(arms: &[Arm], runs: &[Run]) -> bool {
+    let all: BTreeSet<u64> = arms.iter().flat_map(|arm| step_counts(arm, runs)).collect();
     all.len() <= 1
 }
 
@@ -50,7 +53,7 @@ pub fn note(arms: &[Arm], runs: &[Run], plan: Option<&SweepPlan>) -> Option<Stri
         .filter(|arm| differ(first, arm, runs, plan))
         .collect();
     let said = |arm: &Arm| {
-        let steps: Vec<String> = of(arm, runs).iter().map(u64::to_string).collect();
+        let steps: Vec<String> = step_counts(arm, runs).iter().map(u64::to_string).collect();
         format!("{}: {}", arm.id, steps.join(" and "))
     };
     let each: Vec<String> = std::iter::once(first)

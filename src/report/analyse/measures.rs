@@ -4,11 +4,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::examples::{self, Made, is_within};
-use super::origins::Compared;
-use crate::data::evaluated;
+use super::examples::{self, RunInputs, is_within};
+use super::origins::ComparedRuns;
+use crate::data::evaluation_keys;
 use crate::evaluate::metric::BITS_PER_BYTE;
-use crate::task::measures::{self, Measures, is_by_token, is_loss};
+use crate::task::metric_keys::{self, MetricKeys, is_loss, is_per_token};
 
 /// Maximum number of values that a note lists.
 const NAMED: usize = 12;
@@ -18,15 +18,15 @@ const KIND: &str = "task.kind";
 const TOKENIZER: &str = "tokenizer.";
 
 /// Returns for each arm whether its values are of a different measure, or on different examples, than the first arm's.
-pub fn apart(compared: Compared, metric: &str) -> Vec<bool> {
+pub fn measure_differs(compared: ComparedRuns, metric: &str) -> Vec<bool> {
     let Some((first, others)) = compared.arms.split_first() else {
         return Vec::new();
     };
     let of = |arm| {
         let runs = compared.counted(first).chain(compared.counted(arm));
-        let made: Vec<Made> = runs.map(Made::of).collect();
-        !differing(&made, metric).is_empty()
-            || !examples::differing(&made, compared.split).is_empty()
+        let made: Vec<RunInputs> = runs.map(RunInputs::of).collect();
+        !differing_keys(&made, metric).is_empty()
+            || !examples::differing_examples(&made, compared.split).is_empty()
     };
     let others = others.iter().map(of);
     std::iter::once(false).chain(others).collect()
@@ -34,12 +34,12 @@ pub fn apart(compared: Compared, metric: &str) -> Vec<bool> {
 
 /// Returns the notes on runs whose values are not comparable, such as
 /// `runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2) …`.
-pub fn notes(compared: Compared, metric: &str) -> Vec<String> {
+pub fn notes(compared: ComparedRuns, metric: &str) -> Vec<String> {
     let counted = compared.arms.iter().flat_map(|arm| compared.counted(arm));
-    let made: Vec<Made> = counted.map(Made::of).collect();
+    let made: Vec<RunInputs> = counted.map(RunInputs::of).collect();
     let split = compared.split;
-    let of_examples = examples::differing(&made, split);
-    let of_measure = differing(&made, metric);
+    let of_examples = examples::differing_examples(&made, split);
+    let of_measure = differing_keys(&made, metric);
     let tokens = match is_loss(metric) && of_measure.iter().all(|key| key.starts_with(TOKENIZER)) {
         true => ", and bits_per_byte alone compares texts that are cut otherwise",
         false => "",
@@ -64,9 +64,11 @@ pub fn notes(compared: Compared, metric: &str) -> Vec<String> {
 }
 
 /// Returns the keys that define a metric and differ between these runs: `task.beta: 0.1 | 0.5`.
-pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
-    let all: Vec<BTreeMap<String, &str>> =
-        made.iter().map(|made| defining(*made, metric)).collect();
+pub fn differing_keys(made: &[RunInputs], metric: &str) -> Vec<String> {
+    let all: Vec<BTreeMap<String, &str>> = made
+        .iter()
+        .map(|made| defining_settings(*made, metric))
+        .collect();
     let keys: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     let values = |key: &str| {
         let values = all.iter().map(|own| own.get(key).copied());
@@ -86,7 +88,7 @@ pub fn differing(made: &[Made], metric: &str) -> Vec<String> {
 
 /// Returns the settings that define a metric's values, under the keys of the task without distillation; empty if no setting
 /// defines the metric.
-fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
+fn defining_settings<'a>(made: RunInputs<'a>, metric: &str) -> BTreeMap<String, &'a str> {
     let mut found = BTreeMap::new();
     // A distillation task is evaluated as the task it wraps (`task.of`).
     let (table, kind) = match made.setting("task.of.kind") {
@@ -96,7 +98,7 @@ fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
             None => return found,
         },
     };
-    let measures = measures::of_kind(kind);
+    let measures = metric_keys::find_by_kind(kind);
     if let Some(measures) = measures {
         found.extend(targets(made, measures, metric));
     }
@@ -125,30 +127,30 @@ fn defining<'a>(made: Made<'a>, metric: &str) -> BTreeMap<String, &'a str> {
 }
 
 /// Returns the tokenizer settings.
-fn tokens<'a>(made: Made<'a>) -> impl Iterator<Item = (String, &'a str)> {
+fn tokens<'a>(made: RunInputs<'a>) -> impl Iterator<Item = (String, &'a str)> {
     let keys = made.settings.iter();
     let keys = keys.filter(|(name, _)| name.starts_with(TOKENIZER));
     keys.map(|(name, value)| (name.clone(), value.as_str()))
 }
 
 /// Returns the data settings for how targets are written and how much of them is scored, if these define the metric.
-fn targets<'a>(made: Made<'a>, measures: &Measures, metric: &str) -> Vec<(String, &'a str)> {
-    let Some(data) = evaluated::of_kind(made.setting("data.kind").unwrap_or_default()) else {
+fn targets<'a>(made: RunInputs<'a>, measures: &MetricKeys, metric: &str) -> Vec<(String, &'a str)> {
+    let Some(data) = evaluation_keys::of_kind(made.setting("data.kind").unwrap_or_default()) else {
         return Vec::new();
     };
     let given = |key: &&str| {
         let key = format!("data.{key}");
         made.setting(&key).map(|value| (key, value))
     };
-    let by_token = measures.over_tokens && is_by_token(metric);
+    let by_token = measures.over_tokens && is_per_token(metric);
     let is_written = is_loss(metric) || by_token && metric == BITS_PER_BYTE.name;
-    let written = data.written.iter().filter(|_| is_written);
-    let cut = data.cut.iter().find_map(given).filter(|_| by_token);
+    let written = data.rendering_keys.iter().filter(|_| is_written);
+    let cut = data.length_keys.iter().find_map(given).filter(|_| by_token);
     written.filter_map(given).chain(cut).collect()
 }
 
 /// Returns the number of rows that a contrastive loss compares with each other: a group, or the whole batch of a step.
-fn rows<'a>(made: Made<'a>, measures: &Measures, table: &str) -> Option<(String, &'a str)> {
+fn rows<'a>(made: RunInputs<'a>, measures: &MetricKeys, table: &str) -> Option<(String, &'a str)> {
     let loss = made.setting(&format!("{table}loss"));
     let usual = measures.compares_rows.first().copied();
     let compares = measures.compares_rows.contains(&loss.or(usual)?);

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use super::statistics::Direction;
 use crate::error::{Error, Result, suggestion};
 use crate::report::read::run::Run;
+use crate::train::metrics::evaluation_metrics;
 pub use crate::train::metrics::higher_is_better as more_is_better;
-use crate::train::metrics::of_evaluations;
 
 /// Fields of a journal line that measure the run's cost or speed, not the model.
 const TIMING: [&str; 4] = ["elapsed_s", "items_per_s", "items", "memory_mb"];
@@ -15,17 +15,17 @@ pub const SPLITS: [&str; 3] = ["valid", "test", "train"];
 
 /// Returns the rank of a metric among the defined evaluation metrics, which is its order in tables; `None` if no part of the
 /// program defines it.
-pub fn place(metric: &str) -> Option<usize> {
-    of_evaluations().position(|known| known.name == metric)
+pub fn rank(metric: &str) -> Option<usize> {
+    evaluation_metrics().position(|known| known.name == metric)
 }
 
 /// Whether a metric is shown in tables: it is a defined one, or it decides which checkpoint of a run is the best.
 pub fn is_shown(metric: &str, runs: &[Run]) -> bool {
-    place(metric).is_some() || decides(metric, runs)
+    rank(metric).is_some() || selects_best(metric, runs)
 }
 
 /// Whether a metric decides which checkpoint of a run is its best (`train.best_by`).
-pub fn decides(metric: &str, runs: &[Run]) -> bool {
+pub fn selects_best(metric: &str, runs: &[Run]) -> bool {
     let decides = |(key, value): &(String, String)| {
         key == "train.best_by" && value.strip_prefix("valid_").unwrap_or(value) == metric
     };
@@ -33,7 +33,7 @@ pub fn decides(metric: &str, runs: &[Run]) -> bool {
 }
 
 /// Returns the direction in which a metric improves.
-pub fn better(metric: &str) -> Direction {
+pub fn direction(metric: &str) -> Direction {
     match more_is_better(metric) {
         true => Direction::Higher,
         false => Direction::Lower,
@@ -97,6 +97,6 @@ pub fn others(metric: &str, split: &str, runs: &[Run]) -> Vec<String> {
         .filter(|m| *m != metric && !TIMING.contains(m))
         .collect();
     let mut found: Vec<&str> = found.into_iter().collect();
-    found.sort_by_key(|m| place(m).unwrap_or(usize::MAX));
+    found.sort_by_key(|m| rank(m).unwrap_or(usize::MAX));
     found.into_iter().map(str::to_string).collect()
 }

@@ -20,8 +20,8 @@ pub fn notes(
     let shown: Vec<&str> = shown.map(String::as_str).collect();
     let of_arm = |arm: &Arm| {
         let mut lacking: BTreeMap<Vec<usize>, Vec<String>> = BTreeMap::new();
-        let mut values = evaluated(outcomes, (split, metric, &shown), &arm.counted);
-        values.extend(scored(runs, split, &arm.counted));
+        let mut values = missing_evaluations(outcomes, (split, metric, &shown), &arm.counted);
+        values.extend(missing_scores(runs, split, &arm.counted));
         for (name, missing) in values {
             if !missing.is_empty() && missing.len() < arm.counted.len() {
                 lacking.entry(missing).or_default().push(name);
@@ -34,7 +34,7 @@ pub fn notes(
                 arm.id,
                 names.join(", "),
                 all - missing.len(),
-                named(runs, &missing)
+                seeds_text(runs, &missing)
             )
         });
         notes.collect::<Vec<String>>()
@@ -50,7 +50,7 @@ pub fn notes(
 }
 
 /// Returns the evaluation metrics on the compared split, each with the runs that lack it.
-fn evaluated(
+fn missing_evaluations(
     outcomes: &[RunResult],
     (split, metric, shown): (&str, &str, &[&str]),
     counted: &[usize],
@@ -84,7 +84,7 @@ fn evaluated(
 }
 
 /// Returns the scores on the other splits, each with the runs that lack it.
-fn scored(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<usize>)> {
+fn missing_scores(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<usize>)> {
     let splits = SPLITS.into_iter().filter(|split| *split != compared);
     let of_split = |split: &'static str| {
         let scores = |m: usize| runs[m].scores.get(split);
@@ -103,7 +103,7 @@ fn scored(runs: &[Run], compared: &str, counted: &[usize]) -> Vec<(String, Vec<u
 }
 
 /// Formats `seed 5 has none` or `seeds 5, 6 have none`. A run without a seed is named by its title.
-fn named(runs: &[Run], missing: &[usize]) -> String {
+fn seeds_text(runs: &[Run], missing: &[usize]) -> String {
     let told = |&m: &usize| runs[m].seed.as_deref().unwrap_or(&runs[m].title);
     let names: Vec<&str> = missing.iter().take(NAMED).map(told).collect();
     let more = match missing.len() - names.len() {

@@ -63,18 +63,18 @@ fn stem(run: &Run) -> String {
 }
 
 /// Maximum number of differing settings in an arm's name.
-const TOLD: usize = 4;
+const MAX_SETTINGS: usize = 4;
 
 /// Gives each arm its short, readable name. A sweep's `norm_placement=pre, position=rotary` becomes `pre, rotary`: the key is
 /// left out if the values are words that no other axis has. Arms with the same label are told apart by the settings in
 /// which they differ.
-pub(super) fn tell_apart(arms: &mut [Arm], causes: &[&Difference], planned: bool) {
+pub(super) fn name_arms(arms: &mut [Arm], causes: &[&Difference], planned: bool) {
     let labels: Vec<&str> = arms.iter().map(|arm| arm.label.as_str()).collect();
     let all: BTreeSet<&str> = labels.iter().copied().collect();
     let names = match (planned, all.len() == labels.len()) {
-        (true, _) => of_axes(&labels),
+        (true, _) => names_from_axes(&labels),
         (false, true) => None,
-        (false, false) => Some(of_settings(&labels, causes)),
+        (false, false) => Some(names_from_settings(&labels, causes)),
     };
     let fine = |names: &Vec<String>| names.iter().collect::<BTreeSet<_>>().len() == names.len();
     let names = names
@@ -92,7 +92,7 @@ fn is_word(value: &str) -> bool {
 }
 
 /// Shortens the plan's names by leaving out keys; `None` if they are not lists of `key=value` with the same keys in all.
-fn of_axes(labels: &[&str]) -> Option<Vec<String>> {
+fn names_from_axes(labels: &[&str]) -> Option<Vec<String>> {
     let split: Vec<Vec<(&str, &str)>> = labels.iter().map(|label| parts(label)).collect();
     let keys = |parts: &[(&str, &str)]| {
         parts
@@ -164,8 +164,8 @@ fn parts(label: &str) -> Vec<(&str, &str)> {
 }
 
 /// Builds names from the labels followed by the values in which the arms differ.
-fn of_settings(labels: &[&str], causes: &[&Difference]) -> Vec<String> {
-    let told: Vec<&&Difference> = causes.iter().take(TOLD).collect();
+fn names_from_settings(labels: &[&str], causes: &[&Difference]) -> Vec<String> {
+    let told: Vec<&&Difference> = causes.iter().take(MAX_SETTINGS).collect();
     let same = labels.iter().all(|label| *label == labels[0]);
     let name = |(arm, label): (usize, &&str)| {
         let values = told.iter().map(|d| match d.values[arm].as_deref() {
@@ -197,7 +197,7 @@ mod tests {
 
     #[test]
     fn values_stand_alone_where_they_are_words_of_one_axis() {
-        let names = |labels: &[&str]| of_axes(labels).unwrap();
+        let names = |labels: &[&str]| names_from_axes(labels).unwrap();
         assert_eq!(
             names(&[
                 "norm_placement=pre, position=rotary, n_layers=2",
@@ -214,7 +214,7 @@ mod tests {
             names(&["big, norm={ kind = \"rms\", eps = 1 }", "small, norm=layer"]),
             ["big, norm={ kind = \"rms\", eps = 1 }", "small, norm=layer"]
         );
-        assert_eq!(of_axes(&["one", "norm=pre, lr=1"]), None);
+        assert_eq!(names_from_axes(&["one", "norm=pre, lr=1"]), None);
         assert_eq!(names(&["draw 1", "draw 2"]), ["draw 1", "draw 2"]);
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::arms::Arm;
 use super::measures;
-use super::origins::{self, Compared};
+use super::origins::{self, ComparedRuns};
 use super::results::ArmResults;
 use super::statistics::holm::holm;
 use super::statistics::rates::compare_rates;
@@ -23,21 +23,21 @@ const NAMED: usize = 12;
 /// Returns the warnings: unfinished runs, unreadable lines, and evaluations and machines that are not comparable. With
 /// `is_search`, the arms come from successive halving and no difference between them is tested.
 pub fn notes(
-    compared: Compared,
+    compared: ComparedRuns,
     results: &[ArmResults],
     (metric, is_search): (&str, bool),
 ) -> Vec<String> {
-    let Compared {
+    let ComparedRuns {
         runs, arms, split, ..
     } = compared;
-    let mut notes = undone(runs, arms);
+    let mut notes = unfinished_notes(runs, arms);
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
         notes.push(format!("{more} more runs are not done"));
     }
-    notes.extend(repeated(runs, arms));
-    notes.extend(searched(runs, arms));
-    notes.extend(changed(runs, arms));
+    notes.extend(repeated_seed_notes(runs, arms));
+    notes.extend(halving_notes(runs, arms));
+    notes.extend(changed_setting_notes(runs, arms));
     for run in runs.iter().filter(|run| run.edited) {
         notes.push(format!(
             "{}: resolved.toml was changed by hand since the run wrote it: it may not say what the run was trained with",
@@ -50,10 +50,10 @@ pub fn notes(
             "{at}: {n} unreadable line(s) of metrics.jsonl were skipped"
         ));
     }
-    notes.extend(parts(runs, split));
+    notes.extend(partial_split_note(runs, split));
     notes.extend(origins::notes(compared));
     notes.extend(measures::notes(compared, metric));
-    notes.extend(machines(runs));
+    notes.extend(machine_notes(runs));
     notes.extend(divergence(arms, results, is_search));
     let tests = results
         .iter()
@@ -68,7 +68,7 @@ pub fn notes(
 }
 
 /// Returns a note on every run that is not done and every planned run that was not started, with its state.
-fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+fn unfinished_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let mut notes = Vec::new();
     for arm in arms {
         for &i in &arm.members {
@@ -79,7 +79,10 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
                 _ => "; left out of means and curves",
             };
             // The runs stopped by successive halving get one common note (`searched`).
-            if state != "done" && !run.left_behind() && (run.steps.is_some() || !run.done()) {
+            if state != "done"
+                && !run.was_stopped_at_rung()
+                && (run.steps.is_some() || !run.is_done())
+            {
                 notes.push(format!("{} ({}): {state}{out}", arm.id, run.title));
             }
         }
@@ -92,7 +95,7 @@ fn undone(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 }
 
 /// Returns a note on each arm with runs that repeat a seed.
-fn repeated(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+fn repeated_seed_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let of_arm = |arm: &Arm| {
         let titles = arm.repeated.iter().map(|&m| runs[m].title.as_str());
         let titles: Vec<&str> = titles.take(NAMED).collect();
@@ -112,7 +115,7 @@ fn repeated(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 }
 
 /// Returns the notes on successive halving: the steps at which arms were stopped, and how far to trust the remaining values.
-fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+fn halving_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let stopped = arms
         .iter()
         .filter_map(|arm| arm.rung.filter(|at| !at.passed));
@@ -147,12 +150,14 @@ fn searched(runs: &[Run], arms: &[Arm]) -> Vec<String> {
 }
 
 /// Returns the note that values cover only part of the split, if they do.
-fn parts(runs: &[Run], split: &str) -> Option<String> {
+fn partial_split_note(runs: &[Run], split: &str) -> Option<String> {
     // The setting by itself proves nothing: it may cover every batch, or belong to a run that was never evaluated.
-    if !runs.iter().any(|run| run.journal.is_of_part(split)) {
+    if !runs.iter().any(|run| run.journal.is_partial(split)) {
         return None;
     }
-    let parts = runs.iter().filter_map(|run| run.journal.part(split));
+    let parts = runs
+        .iter()
+        .filter_map(|run| run.journal.part_description(split));
     let parts: BTreeSet<&str> = parts.collect();
     let parts: Vec<&str> = parts.into_iter().collect();
     let named = match parts.is_empty() {
@@ -166,7 +171,7 @@ fn parts(runs: &[Run], split: &str) -> Option<String> {
 }
 
 /// Returns the notes on settings that changed during a run.
-fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
+fn changed_setting_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     let members = arms
         .iter()
         .flat_map(|arm| arm.members.iter().map(move |&m| (arm, m)));
@@ -175,7 +180,7 @@ fn changed(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         .map(|(arm, m)| {
             let run = &runs[m];
             let said = changes::keys(&run.changes).into_iter().map(|key| {
-                let values = changes::values(&changes::of_key(&run.changes, key));
+                let values = changes::values(&changes::changes_of_key(&run.changes, key));
                 format!("{key}: {values}")
             });
             let said = said.collect::<Vec<_>>().join("; ");
@@ -237,7 +242,7 @@ fn against_first(results: &[ArmResults]) -> Vec<Option<f64>> {
 }
 
 /// Returns the notes on runs that were made on different machines or with different versions of the program.
-fn machines(runs: &[Run]) -> Vec<String> {
+fn machine_notes(runs: &[Run]) -> Vec<String> {
     let mut notes = Vec::new();
     for key in MACHINE.into_iter().chain(PROGRAM) {
         let said = runs.iter().filter_map(|r| r.machine.get(key));

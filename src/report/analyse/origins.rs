@@ -14,11 +14,11 @@ use crate::report::read::sweep::SweepPlan;
 /// Maximum number of arms, hashes and values that a note lists.
 const NAMED: usize = 12;
 /// Maximum number of hashes shown for one run.
-const SUMS: usize = 3;
+const MAX_HASHES: usize = 3;
 
 /// Runs that are compared on one split.
 #[derive(Clone, Copy)]
-pub struct Compared<'a> {
+pub struct ComparedRuns<'a> {
     /// All runs.
     pub runs: &'a [Run],
     /// Arms over these runs.
@@ -29,7 +29,7 @@ pub struct Compared<'a> {
     pub split: &'a str,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> ComparedRuns<'a> {
     /// Bundles runs, arms, plan and split.
     pub fn new(
         runs: &'a [Run],
@@ -58,17 +58,18 @@ impl<'a> Compared<'a> {
     /// Whether different contents of a key forbid testing an arm against the first one.
     fn differ(self, key: &str, first: &'a Arm, arm: &'a Arm) -> bool {
         let both = || self.counted(first).chain(self.counted(arm));
-        if !several(both(), key, |origin| &origin.sha256) {
+        if !has_several_contents(both(), key, |origin| &origin.sha256) {
             return false;
         }
-        let within = |arm: &'a Arm| several(self.counted(arm), key, |origin| &origin.sha256);
+        let within =
+            |arm: &'a Arm| has_several_contents(self.counted(arm), key, |origin| &origin.sha256);
         let meant = match self.plan {
-            Some(plan) => plan.axes.iter().any(|axis| is_of(axis, key)),
-            None => several(both(), key, |origin| &origin.place),
+            Some(plan) => plan.axes.iter().any(|axis| axis_varies_key(axis, key)),
+            None => has_several_contents(both(), key, |origin| &origin.path),
         };
         // A file that changed during a run was not asked for by any axis or path.
         let mut origins = both().flat_map(|run| &run.origins);
-        let changed = origins.any(|o| o.key == key && o.until.is_some());
+        let changed = origins.any(|o| o.key == key && o.last_step.is_some());
         changed || !meant || within(first) || within(arm) || self.is_scored(key)
     }
 
@@ -87,12 +88,16 @@ impl<'a> Compared<'a> {
 
 /// Whether the contents of a key (or their paths) differ between the runs that record them. Contents that are specific to a
 /// seed are compared only between runs of the same seed.
-fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -> &String) -> bool {
+fn has_several_contents<'a>(
+    runs: impl Iterator<Item = &'a Run>,
+    key: &str,
+    of: fn(&Origin) -> &String,
+) -> bool {
     let mut known: BTreeMap<Option<&str>, Vec<&String>> = BTreeMap::new();
     for run in runs {
         let own: Vec<&Origin> = run.origins.iter().filter(|o| o.key == key).collect();
         let Some(origin) = own.first() else { continue };
-        let seed = run.seed.as_deref().filter(|_| origin.of_seed);
+        let seed = run.seed.as_deref().filter(|_| origin.is_per_seed);
         let found: Vec<&String> = own.into_iter().map(of).collect();
         match known.get(&seed) {
             Some(before) if *before != found => return true,
@@ -104,7 +109,7 @@ fn several<'a>(runs: impl Iterator<Item = &'a Run>, key: &str, of: fn(&Origin) -
 }
 
 /// Whether an axis varies the content of a key: it is the key itself, a table around it, or its checkpoint choice.
-fn is_of(axis: &str, key: &str) -> bool {
+fn axis_varies_key(axis: &str, key: &str) -> bool {
     let within = key
         .strip_prefix(axis)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -116,7 +121,7 @@ fn is_of(axis: &str, key: &str) -> bool {
 }
 
 /// Returns for each arm whether different contents forbid testing its difference from the first one.
-pub fn apart(compared: Compared) -> Vec<bool> {
+pub fn content_differs(compared: ComparedRuns) -> Vec<bool> {
     let Some(first) = compared.arms.first() else {
         return Vec::new();
     };
@@ -127,7 +132,7 @@ pub fn apart(compared: Compared) -> Vec<bool> {
 }
 
 /// Returns the notes on contents that differ under the same key: `the content of data.path is not the same in all runs …`.
-pub fn notes(compared: Compared) -> Vec<String> {
+pub fn notes(compared: ComparedRuns) -> Vec<String> {
     let Some((first, others)) = compared.arms.split_first() else {
         return Vec::new();
     };
@@ -163,12 +168,12 @@ pub fn notes(compared: Compared) -> Vec<String> {
 }
 
 /// Formats the content hashes of a key in an arm's counted runs: `1a2b3c4d and 5e6f7a8b`.
-fn sums(compared: Compared, arm: &Arm, key: &str) -> String {
+fn sums(compared: ComparedRuns, arm: &Arm, key: &str) -> String {
     let of_run = |run: &Run| {
         let own = run.origins.iter().filter(|o| o.key == key);
         let own: Vec<&str> = own.map(|o| short(&o.sha256)).collect();
-        let more = if own.len() > SUMS { " …" } else { "" };
-        format!("{}{more}", own[..own.len().min(SUMS)].join(" "))
+        let more = if own.len() > MAX_HASHES { " …" } else { "" };
+        format!("{}{more}", own[..own.len().min(MAX_HASHES)].join(" "))
     };
     let all: BTreeSet<String> = arm
         .counted

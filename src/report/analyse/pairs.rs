@@ -2,7 +2,7 @@
 //! that both arms have are paired.
 
 use super::arms::Arm;
-use super::origins::Compared;
+use super::origins::ComparedRuns;
 use super::results::{ArmResults, RunResult};
 use super::statistics::contrast::Contrast;
 
@@ -10,8 +10,12 @@ use super::statistics::contrast::Contrast;
 const NAMED: usize = 12;
 
 /// Returns a note for each arm whose difference is not the difference of the shown means: `B: the difference from A is over …`.
-pub fn notes(compared: Compared, outcomes: &[RunResult], results: &[ArmResults]) -> Vec<String> {
-    let Compared { runs, arms, .. } = compared;
+pub fn notes(
+    compared: ComparedRuns,
+    outcomes: &[RunResult],
+    results: &[ArmResults],
+) -> Vec<String> {
+    let ComparedRuns { runs, arms, .. } = compared;
     let Some(first) = arms.first() else {
         return Vec::new();
     };

@@ -19,9 +19,9 @@ pub struct RunResult {
     /// Other metrics at the last evaluation.
     pub last_metrics: BTreeMap<String, f64>,
     /// Whether the best value covers only part of the split.
-    pub best_of_part: bool,
+    pub best_is_partial: bool,
     /// Whether the last value covers only part of the split.
-    pub last_of_part: bool,
+    pub last_is_partial: bool,
 }
 
 /// The results of an arm over its seeds.

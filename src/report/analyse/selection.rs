@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rayon::prelude::*;
 
-use super::arms::{Absent, Arm, AtRung, Cost};
+use super::arms::{Arm, Cost, LastRung, MissingCell};
 use super::metrics::more_is_better;
 use super::names;
 use crate::error::{Error, Result};
@@ -58,8 +58,8 @@ impl Selection {
             let shown = path.display();
             return Err(Error::usage(format!("{shown}: its plan has no cell")));
         }
-        let rungs = Placed::read(&folder)?;
-        let ordered = ordered(&folder, &rungs)?;
+        let rungs = RungDecisions::read(&folder)?;
+        let ordered = arms_in_table_order(&folder, &rungs)?;
         let cells: Vec<(usize, u64)> = (0..ordered.len())
             .flat_map(|arm| folder.plan.seeds.iter().map(move |seed| (arm, *seed)))
             .collect();
@@ -68,7 +68,8 @@ impl Selection {
             .map(|(arm, seed)| cell(&folder, ordered[*arm], *seed))
             .collect::<Result<_>>()?;
         let mut runs = Vec::new();
-        let mut members: Vec<(Vec<usize>, Vec<Absent>)> = vec![Default::default(); ordered.len()];
+        let mut members: Vec<(Vec<usize>, Vec<MissingCell>)> =
+            vec![Default::default(); ordered.len()];
         for ((arm, _), cell) in cells.iter().zip(read) {
             match cell {
                 Cell::Run(run) => {
@@ -78,14 +79,14 @@ impl Selection {
                 Cell::Absent(absent) => members[*arm].1.push(absent),
             }
         }
-        let arm = |(n, (members, absent)): (usize, (Vec<usize>, Vec<Absent>))| Arm {
+        let arm = |(n, (members, absent)): (usize, (Vec<usize>, Vec<MissingCell>))| Arm {
             id: names::letters(n),
             label: ordered[n].name.clone(),
             name: String::new(),
             counted: members
                 .iter()
                 .copied()
-                .filter(|&m| runs[m].done())
+                .filter(|&m| runs[m].is_done())
                 .collect(),
             members,
             repeated: Vec::new(),
@@ -105,9 +106,9 @@ impl Selection {
 }
 
 /// Decisions at the rungs of successive halving, the last one first.
-struct Placed(Vec<Decision>);
+struct RungDecisions(Vec<Decision>);
 
-impl Placed {
+impl RungDecisions {
     fn read(folder: &SweepFolder) -> Result<Self> {
         let mut decisions = folder.decisions()?;
         decisions.reverse();
@@ -115,10 +116,10 @@ impl Placed {
     }
 
     /// Returns the last decided rung that an arm reached.
-    fn of(&self, arm: &str) -> Option<AtRung> {
-        let (decision, place) = self.0.iter().find_map(|d| Some((d, d.place(arm)?)))?;
+    fn of(&self, arm: &str) -> Option<LastRung> {
+        let (decision, place) = self.0.iter().find_map(|d| Some((d, d.rank(arm)?)))?;
         let ranked = &decision.arms[place];
-        Some(AtRung {
+        Some(LastRung {
             number: decision.rung,
             step: decision.step,
             value: ranked.value,
@@ -129,7 +130,10 @@ impl Placed {
 
 /// Returns the arms in table order: the baseline first. In successive halving, the arms that got furthest come first, the best of
 /// them leading.
-fn ordered<'a>(folder: &'a SweepFolder, rungs: &Placed) -> Result<Vec<&'a PlannedArm>> {
+fn arms_in_table_order<'a>(
+    folder: &'a SweepFolder,
+    rungs: &RungDecisions,
+) -> Result<Vec<&'a PlannedArm>> {
     let plan = &folder.plan;
     let mut ordered: Vec<&PlannedArm> = plan.arms.iter().collect();
     if plan.halving.is_none() {
@@ -175,7 +179,7 @@ fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
             .series("valid", &folder.plan.metric)
             .last()
             .map(|p| p.value);
-        values.extend(last.filter(|v| run.done() && v.is_finite()));
+        values.extend(last.filter(|v| run.is_done() && v.is_finite()));
     }
     let n = values.len() as f64;
     Ok((n > 0.0).then(|| values.iter().sum::<f64>() / n))
@@ -184,7 +188,7 @@ fn last_value(folder: &SweepFolder, arm: &PlannedArm) -> Result<Option<f64>> {
 /// A cell of a sweep: its run, or why there is none.
 enum Cell {
     Run(Box<Run>),
-    Absent(Absent),
+    Absent(MissingCell),
 }
 
 fn cell(folder: &SweepFolder, arm: &PlannedArm, seed: u64) -> Result<Cell> {
@@ -197,7 +201,7 @@ fn cell(folder: &SweepFolder, arm: &PlannedArm, seed: u64) -> Result<Cell> {
                 "its run folder is gone".into()
             }
         });
-        return Ok(Cell::Absent(Absent { seed, failure }));
+        return Ok(Cell::Absent(MissingCell { seed, failure }));
     }
     let mut run = run::read(&path)?;
     let within = path.strip_prefix(&folder.path).unwrap_or(&path);

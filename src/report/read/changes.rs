@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::Value;
 
 use super::patience::newest_state;
-use crate::train::transfer::begins;
+use crate::train::transfer::is_initial_weight_key;
 
 /// A key whose value changed at a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,13 +30,13 @@ impl Change {
         } else {
             ", no checkpoint since"
         };
-        format!("{} at {}{pending}", shown(self.to.as_ref()), self.step)
+        format!("{} at {}{pending}", or_absent(self.to.as_ref()), self.step)
     }
 }
 
 /// Formats the successive values of one key from its changes, in order: `0.003 → 0.001 at 10 → 0.002 at 30`.
 pub fn values(changes: &[&Change]) -> String {
-    let first = changes.first().map_or("–", |c| shown(c.from.as_ref()));
+    let first = changes.first().map_or("–", |c| or_absent(c.from.as_ref()));
     let later: Vec<String> = changes
         .iter()
         .map(|c| format!(" → {}", c.since()))
@@ -56,7 +56,7 @@ pub fn keys(changes: &[Change]) -> Vec<&str> {
 }
 
 /// Returns the changes of one key.
-pub fn of_key<'c>(changes: &'c [Change], key: &str) -> Vec<&'c Change> {
+pub fn changes_of_key<'c>(changes: &'c [Change], key: &str) -> Vec<&'c Change> {
     changes.iter().filter(|c| c.key == key).collect()
 }
 
@@ -69,7 +69,7 @@ pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
     let mut changes: Vec<Change> = kept.into_iter().flatten().filter_map(change).collect();
     let settings = state.get("settings").and_then(Value::as_object);
     for (key, was) in settings.into_iter().flatten() {
-        let (was, now) = (was.as_str().map(plain), value_of(resolved, key));
+        let (was, now) = (was.as_str().map(unquoted), value_of(resolved, key));
         if was != now {
             changes.push(Change {
                 step: newest,
@@ -81,12 +81,12 @@ pub fn read(folder: &Path, resolved: &toml::Table) -> Vec<Change> {
         }
     }
     // Earlier versions also recorded keys of the initial weights, with paths relative to another folder.
-    changes.retain(|change| !begins(&change.key));
+    changes.retain(|change| !is_initial_weight_key(&change.key));
     changes
 }
 
 fn change(entry: &Value) -> Option<Change> {
-    let text = |name: &str| entry.get(name).and_then(Value::as_str).map(plain);
+    let text = |name: &str| entry.get(name).and_then(Value::as_str).map(unquoted);
     Some(Change {
         step: entry.get("step")?.as_u64()?,
         key: entry.get("key")?.as_str()?.to_string(),
@@ -103,15 +103,15 @@ fn value_of(table: &toml::Table, key: &str) -> Option<String> {
     for part in parts {
         value = value.get(part)?;
     }
-    Some(plain(&value.to_string()))
+    Some(unquoted(&value.to_string()))
 }
 
 /// Returns a TOML value in readable form: strings lose their quotes.
-fn plain(value: &str) -> String {
+fn unquoted(value: &str) -> String {
     let inner = value.strip_prefix('"').and_then(|v| v.strip_suffix('"'));
     inner.unwrap_or(value).to_string()
 }
 
-fn shown(value: Option<&String>) -> &str {
+fn or_absent(value: Option<&String>) -> &str {
     value.map_or("–", String::as_str)
 }

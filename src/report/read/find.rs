@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::sweep::SweepFolder;
 use crate::error::{Fault, nearest};
-use crate::train::run_dir::RUNS;
+use crate::train::run_dir::DEFAULT_FOLDER;
 pub use crate::train::run_dir::locate;
 
 /// Folder in which sweeps are looked for, besides the run folders' own.
@@ -14,11 +14,11 @@ const SWEEPS: &str = "sweeps";
 /// Returns the folder of a sweep: the path itself, or a bare name in `checkpoints/` or `sweeps/`; `None` if there is no plan.
 pub fn locate_sweep(path: &Path) -> Option<PathBuf> {
     let bare = path.components().count() == 1 && path.is_relative();
-    let named = [RUNS, SWEEPS].map(|folder| Path::new(folder).join(path));
+    let named = [DEFAULT_FOLDER, SWEEPS].map(|folder| Path::new(folder).join(path));
     let named = named.into_iter().filter(|_| bare);
     std::iter::once(path.to_path_buf())
         .chain(named)
-        .find(|folder| SweepFolder::is_one(folder))
+        .find(|folder| SweepFolder::is_sweep(folder))
 }
 
 /// Explains why `path` is not a run folder, and suggests the one with the nearest name.
@@ -45,9 +45,9 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
         .map(|n| parent.join(n))
         .collect();
     names.extend(
-        runs_in(Path::new(RUNS))
+        runs_in(Path::new(DEFAULT_FOLDER))
             .into_iter()
-            .map(|n| Path::new(RUNS).join(n)),
+            .map(|n| Path::new(DEFAULT_FOLDER).join(n)),
     );
     let last = |p: &Path| {
         p.file_name()
@@ -57,7 +57,7 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
     };
     let wanted = last(path);
     let runs = names.len();
-    for folder in [parent, Path::new(RUNS), Path::new(SWEEPS)] {
+    for folder in [parent, Path::new(DEFAULT_FOLDER), Path::new(SWEEPS)] {
         names.extend(sweeps_in(folder).into_iter().map(|n| folder.join(n)));
     }
     let known: Vec<String> = names.iter().map(|n| last(n)).collect();
@@ -85,7 +85,7 @@ fn runs_in(folder: &Path) -> Vec<String> {
 
 /// Returns the sorted names of the sweep folders inside a folder; empty if it cannot be read.
 fn sweeps_in(folder: &Path) -> Vec<String> {
-    folders_in(folder, SweepFolder::is_one)
+    folders_in(folder, SweepFolder::is_sweep)
 }
 
 fn folders_in(folder: &Path, wanted: impl Fn(&Path) -> bool) -> Vec<String> {

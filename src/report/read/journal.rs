@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 
 use super::line::{self, Line};
-use super::tail::Lines;
+use super::tail::LineSink;
 
 /// A value at an optimizer step.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,7 +27,7 @@ pub struct Point {
 
 /// Metric values of a whole split at a step.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Whole {
+pub struct FullEvaluation {
     /// Number of optimizer steps done.
     pub step: u64,
     /// Values by metric.
@@ -41,7 +41,7 @@ pub struct Journal {
     /// Splits whose series cover only a part, each with the description of that part if an evaluation gives it.
     parts: BTreeMap<String, Option<String>>,
     /// Newest values of the whole split, for splits whose series cover only a part.
-    wholes: BTreeMap<String, Whole>,
+    full_evaluations: BTreeMap<String, FullEvaluation>,
     /// Number of lines, other than an incomplete last one, that are not JSON objects with a step.
     pub unreadable: usize,
     /// Largest step of any line.
@@ -86,20 +86,22 @@ impl Journal {
     }
 
     /// Whether the series of a split cover only a part of it.
-    pub fn is_of_part(&self, split: &str) -> bool {
+    pub fn is_partial(&self, split: &str) -> bool {
         self.parts.contains_key(split)
     }
 
     /// Returns the description of the part that a split's series cover; `None` if they cover all of it or no evaluation
     /// describes the part.
-    pub fn part(&self, split: &str) -> Option<&str> {
+    pub fn part_description(&self, split: &str) -> Option<&str> {
         self.parts.get(split)?.as_deref()
     }
 
     /// Returns the values of the whole split at the last step of the series, if the series cover only a part.
-    pub fn whole(&self, split: &str) -> Option<&Whole> {
+    pub fn full_evaluation(&self, split: &str) -> Option<&FullEvaluation> {
         let last = self.series(split, "loss").last()?.step;
-        self.wholes.get(split).filter(|whole| whole.step == last)
+        self.full_evaluations
+            .get(split)
+            .filter(|whole| whole.step == last)
     }
 
     /// Returns the names of the splits that have values.
@@ -113,20 +115,20 @@ impl Journal {
         if let Some(part) = &line.part {
             *entry(&mut self.parts, &line.split) = Some(part.to_string());
         }
-        if !line.of_part.is_empty() {
+        if !line.part_values.is_empty() {
             let values = line.numbers.iter().map(|(name, x)| (name.to_string(), *x));
-            let whole = Whole {
+            let whole = FullEvaluation {
                 step: line.step,
                 values: values.collect(),
             };
-            self.wholes.insert(line.split.to_string(), whole);
+            self.full_evaluations.insert(line.split.to_string(), whole);
             // Only evaluations that read nothing but the part describe it in words.
             entry(&mut self.parts, &line.split);
         }
         let metrics = entry(&mut self.splits, &line.split);
         let mut again = false;
         for (name, value) in &line.numbers {
-            let of_part = line.of_part.iter().find(|(part, _)| part == name);
+            let of_part = line.part_values.iter().find(|(part, _)| part == name);
             let value = of_part.map_or(*value, |(_, value)| *value);
             let series = entry(metrics, name);
             while series.last().is_some_and(|p| p.step >= line.step) {
@@ -144,8 +146,8 @@ impl Journal {
     }
 }
 
-impl Lines for Journal {
-    fn begin_anew(&mut self) {
+impl LineSink for Journal {
+    fn restart(&mut self) {
         *self = Self::default();
     }
 
@@ -186,11 +188,11 @@ mod tests {
         let whole = r#"{"step":40,"split":"valid","loss":1.5,"of_part":{"loss":1.8}}"#;
         let journal = Journal::parse(&format!("{whole}\n"));
         assert_eq!(journal.series("valid", "loss")[0].value, 1.8);
-        assert!(journal.is_of_part("valid") && !journal.is_of_part("train"));
-        assert_eq!(journal.part("valid"), None);
+        assert!(journal.is_partial("valid") && !journal.is_partial("train"));
+        assert_eq!(journal.part_description("valid"), None);
         let part = r#"{"step":20,"split":"valid","loss":2.0,"part":"2 of 9 batches"}"#;
         let journal = Journal::parse(&format!("{part}\n{whole}\n"));
-        assert_eq!(journal.part("valid"), Some("2 of 9 batches"));
+        assert_eq!(journal.part_description("valid"), Some("2 of 9 batches"));
     }
 
     #[test]

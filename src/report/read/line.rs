@@ -21,7 +21,7 @@ pub struct Line<'a> {
     /// Description of the part of the split that was read.
     pub part: Option<Cow<'a, str>>,
     /// For an evaluation of a whole split, the values of the part that other evaluations read.
-    pub of_part: Vec<(Cow<'a, str>, f64)>,
+    pub part_values: Vec<(Cow<'a, str>, f64)>,
     /// All numbers of the line, by name.
     pub numbers: Vec<(Cow<'a, str>, f64)>,
 }
@@ -52,7 +52,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
         diverged: parsed.diverged,
         note: parsed.note.map(|note| Cow::Owned(note.into_owned())),
         part: parsed.part.map(|part| Cow::Owned(part.into_owned())),
-        of_part: owned(parsed.of_part),
+        part_values: owned(parsed.part_values),
         numbers: owned(parsed.numbers),
     })
 }
@@ -97,7 +97,7 @@ impl<'de> Visitor<'de> for LineVisitor {
             diverged,
             note,
             part,
-            of_part,
+            part_values: of_part,
             numbers,
         })
     }

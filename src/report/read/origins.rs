@@ -16,12 +16,12 @@ use crate::train::run_dir::{FILES, REWARD, TEACHER};
 use crate::train::transfer::INIT;
 
 /// Keys that name a frozen run (teacher or reference), each with the key of its checkpoint.
-const FROZEN: [(&str, &str); 2] = [
+const FROZEN_KEYS: [(&str, &str); 2] = [
     ("task.teacher", "task.teacher_checkpoint"),
     ("task.reference", "task.reference_checkpoint"),
 ];
 /// Key that names the run of the reward model, with the key of its checkpoint.
-const REWARDING: [(&str, &str); 1] = [("task.reward.path", "task.reward.checkpoint")];
+const REWARD_KEYS: [(&str, &str); 1] = [("task.reward.path", "task.reward.checkpoint")];
 
 /// One input of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,26 +29,26 @@ pub struct Origin {
     /// Key that names the input: `data.path`, `init.from`, `task.teacher`. A key that names several files has several origins.
     pub key: String,
     /// Path of the input; for weights followed by the requested checkpoint.
-    pub place: String,
+    pub path: String,
     /// SHA-256 of the content, in hexadecimal.
     pub sha256: String,
     /// Whether each seed has its own content, as for runs that begin from the run of their seed.
-    pub of_seed: bool,
+    pub is_per_seed: bool,
     /// Last step that used this content; `None` if the run still uses it.
-    pub until: Option<u64>,
+    pub last_step: Option<u64>,
     /// Name followed by the first digits of the hash.
-    shown: String,
+    label: String,
 }
 
 impl Origin {
     fn new(key: String, place: String, sha256: &str, name: &str) -> Self {
         Self {
-            shown: format!("{name} ({})", short(sha256)),
+            label: format!("{name} ({})", short(sha256)),
             sha256: sha256.to_string(),
-            of_seed: false,
-            until: None,
+            is_per_seed: false,
+            last_step: None,
             key,
-            place,
+            path: place,
         }
     }
 }
@@ -69,11 +69,11 @@ pub fn read(folder: &Path, settings: &[(String, String)]) -> Result<Vec<Origin>>
     );
     let files = files.as_array().into_iter().flatten().flat_map(file);
     let weights = weights.as_array().into_iter().flatten();
-    let weights = weights.filter_map(|begun| beginning(folder, begun));
+    let weights = weights.filter_map(|begun| initial_origin(folder, begun));
     let mut all: Vec<Origin> = files.chain(weights).collect();
-    for (file, keys) in [(TEACHER, &FROZEN[..]), (REWARD, &REWARDING[..])] {
+    for (file, keys) in [(TEACHER, &FROZEN_KEYS[..]), (REWARD, &REWARD_KEYS[..])] {
         let print = optional_json(&folder.join(file))?;
-        all.extend(frozen(folder, &print, settings, keys));
+        all.extend(frozen_origin(folder, &print, settings, keys));
     }
     Ok(all)
 }
@@ -90,9 +90,9 @@ fn file(file: &Value) -> Vec<Origin> {
             text(print, "path")?,
             text(print, "sha256")?,
         );
-        let name = packed::stripped(&name_of(path)).to_string();
+        let name = packed::strip_ending(&name_of(path)).to_string();
         Some(Origin {
-            until: print.get("until").and_then(Value::as_u64),
+            last_step: print.get("until").and_then(Value::as_u64),
             ..Origin::new(format!("data.{key}"), path.into(), sum, &name)
         })
     };
@@ -101,23 +101,23 @@ fn file(file: &Value) -> Vec<Origin> {
     all.filter_map(content).collect()
 }
 
-fn beginning(folder: &Path, begun: &Value) -> Option<Origin> {
+fn initial_origin(folder: &Path, begun: &Value) -> Option<Origin> {
     let (key, run, sum) = (
         text(begun, "key")?,
         text(begun, "run")?,
         text(begun, "sha256")?,
     );
-    let run = whole(folder, run);
+    let run = absolute_path(folder, run);
     let place = format!("{run} {}", text(begun, "checkpoint")?);
     let name = format!("{} step {}", name_of(&run), begun.get("step")?);
     Some(Origin {
-        of_seed: begun.get("of_seed")?.as_bool()?,
+        is_per_seed: begun.get("of_seed")?.as_bool()?,
         ..Origin::new(key.into(), place, sum, &name)
     })
 }
 
 /// Returns the frozen run that the first of these keys in the settings names; each key comes with the key of its checkpoint.
-fn frozen(
+fn frozen_origin(
     folder: &Path,
     print: &Value,
     settings: &[(String, String)],
@@ -126,7 +126,7 @@ fn frozen(
     let setting = |key: &str| settings.iter().find(|(k, _)| k == key).map(|(_, v)| v);
     let mut named = keys.iter();
     let (key, checkpoint, run) = named.find_map(|(key, at)| Some((*key, *at, setting(key)?)))?;
-    let whole = whole(folder, run);
+    let whole = absolute_path(folder, run);
     let asked = setting(checkpoint).map_or("best", String::as_str);
     let name = format!("{} step {}", name_of(run), print.get("step")?);
     let place = format!("{whole} {asked}");
@@ -139,7 +139,7 @@ fn frozen(
 }
 
 /// Returns the absolute path of a run named by the run in `folder`, or the name itself if that run is gone.
-fn whole(folder: &Path, run: &str) -> String {
+fn absolute_path(folder: &Path, run: &str) -> String {
     let whole = folder.join(run).canonicalize();
     whole.map_or(run.to_string(), |whole| whole.display().to_string())
 }
@@ -152,11 +152,11 @@ fn name_of(path: &str) -> String {
 /// Replaces paths in the settings by names and hashes of the contents. The same content counts as equal wherever it is
 /// stored, and runs at different folder depths write different relative paths to it. If each seed has its own content, the
 /// path is kept.
-pub fn known_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
+pub fn identify_by_content(origins: &[Origin], settings: &mut [(String, String)]) {
     for (key, value) in settings {
-        let now = |o: &&Origin| o.key == *key && !o.of_seed && o.until.is_none();
+        let now = |o: &&Origin| o.key == *key && !o.is_per_seed && o.last_step.is_none();
         let own = origins.iter().filter(now);
-        let content: Vec<&str> = own.map(|origin| origin.shown.as_str()).collect();
+        let content: Vec<&str> = own.map(|origin| origin.label.as_str()).collect();
         if !content.is_empty() {
             *value = content.join(", ");
         }
@@ -168,16 +168,16 @@ pub fn changes(folder: &Path, origins: &[Origin]) -> Vec<Change> {
     let newest = checkpoint::steps(folder).pop().unwrap_or(0);
     let changed: BTreeSet<(u64, &str)> = origins
         .iter()
-        .filter_map(|o| Some((o.until?, o.key.as_str())))
+        .filter_map(|o| Some((o.last_step?, o.key.as_str())))
         .collect();
     let change = |(step, key): (u64, &str)| {
         let own: Vec<&Origin> = origins.iter().filter(|o| o.key == key).collect();
         // The origins of each file of the key end with its current content.
         let content = |is_read: fn(u64, u64) -> bool| {
-            let read = |o: &&&Origin| o.until.is_none_or(|until| is_read(until, step));
-            let files = own.split_inclusive(|o| o.until.is_none());
+            let read = |o: &&&Origin| o.last_step.is_none_or(|until| is_read(until, step));
+            let files = own.split_inclusive(|o| o.last_step.is_none());
             let read = files.filter_map(|file| file.iter().find(read));
-            let read: Vec<&str> = read.map(|o| o.shown.as_str()).collect();
+            let read: Vec<&str> = read.map(|o| o.label.as_str()).collect();
             read.join(", ")
         };
         Change {

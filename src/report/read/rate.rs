@@ -1,7 +1,7 @@
 //! Exponentially decayed rates, which follow recent observations.
 
 /// Time constant in seconds: after it an observation weighs 1/e of a new one.
-const MEMORY: f64 = 30.0;
+const TIME_CONSTANT: f64 = 30.0;
 
 /// Amount per second over about the last half minute, available from the first observation on.
 #[derive(Clone, Copy, Debug, Default)]
@@ -13,7 +13,7 @@ pub struct Rate {
 impl Rate {
     /// Adds an amount that was done within the given seconds.
     pub fn add(&mut self, amount: f64, seconds: f64) {
-        let kept = (-seconds.max(0.0) / MEMORY).exp();
+        let kept = (-seconds.max(0.0) / TIME_CONSTANT).exp();
         self.amount = self.amount * kept + amount;
         self.seconds = self.seconds * kept + seconds.max(0.0);
     }

@@ -7,7 +7,7 @@ use crate::error::{Error, Fault, Result};
 use crate::train::run_dir::RESOLVED;
 
 /// Whether a folder has a `resolved.toml`.
-pub fn is_in(folder: &Path) -> bool {
+pub fn exists_in(folder: &Path) -> bool {
     folder.join(RESOLVED).is_file()
 }
 

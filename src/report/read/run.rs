@@ -17,7 +17,7 @@ use super::resolved;
 use super::samples::samples;
 use super::sweep::{EndState, Ending};
 use crate::error::{Error, Result};
-use crate::train::{run_dir, run_files};
+use crate::train::{run_dir, run_manifest};
 
 /// The summary of a run folder.
 #[derive(Clone, Debug)]
@@ -65,27 +65,28 @@ impl Run {
 
     /// Returns the step from which on the loss is never finite again. If only the sweep says that the run diverged and the
     /// journal does not, the last step.
-    pub fn diverged(&self) -> Option<u64> {
-        let told = self.ended(EndState::Diverged);
-        self.lost().or(told.then_some(self.journal.last_step))
+    pub fn diverged_at(&self) -> Option<u64> {
+        let told = self.has_end_state(EndState::Diverged);
+        self.loss_lost_at()
+            .or(told.then_some(self.journal.last_step))
     }
 
     /// Whether the sweep records this end state.
-    fn ended(&self, state: EndState) -> bool {
+    fn has_end_state(&self, state: EndState) -> bool {
         self.ending.as_ref().is_some_and(|e| e.state == state)
     }
 
     /// Whether the run ended with an error.
-    pub fn failed(&self) -> bool {
-        self.ended(EndState::Failed)
+    pub fn has_failed(&self) -> bool {
+        self.has_end_state(EndState::Failed)
     }
 
     /// Whether the run was stopped at a rung of successive halving.
-    pub fn left_behind(&self) -> bool {
-        self.ended(EndState::Stopped)
+    pub fn was_stopped_at_rung(&self) -> bool {
+        self.has_end_state(EndState::Stopped)
     }
 
-    fn lost(&self) -> Option<u64> {
+    fn loss_lost_at(&self) -> Option<u64> {
         ["train", "valid"]
             .iter()
             .filter_map(|split| {
@@ -100,7 +101,7 @@ impl Run {
     }
 
     /// Whether early stopping ended the run: its patience (`train.patience`) is used up and its final scores are written.
-    pub fn stopped_early(&self) -> bool {
+    pub fn has_stopped_early(&self) -> bool {
         let short = self.steps.is_some_and(|of| self.journal.last_step < of);
         self.out_of_patience && short && self.scores.contains_key("valid")
     }
@@ -109,13 +110,15 @@ impl Run {
     /// `failed at step 100: reason`; with `, never evaluated` appended if that is so.
     pub fn state(&self) -> String {
         let step = self.journal.last_step;
-        if let Some(ending) = self.ending.as_ref().filter(|_| self.failed()) {
+        if let Some(ending) = self.ending.as_ref().filter(|_| self.has_failed()) {
             return format!("failed at step {step}: {}", ending.reason);
         }
-        let mut state = match (self.diverged(), self.steps) {
+        let mut state = match (self.diverged_at(), self.steps) {
             (Some(at), _) => format!("diverged at step {at}"),
-            (None, Some(_)) if self.stopped_early() => format!("stopped early at step {step}"),
-            (None, Some(of)) if self.left_behind() => format!("stopped at step {step} of {of}"),
+            (None, Some(_)) if self.has_stopped_early() => format!("stopped early at step {step}"),
+            (None, Some(of)) if self.was_stopped_at_rung() => {
+                format!("stopped at step {step} of {of}")
+            }
             (None, Some(of)) if step < of => format!("step {step} of {of}"),
             (None, Some(_)) => "done".into(),
             (None, None) => format!("step {step}"),
@@ -127,10 +130,11 @@ impl Run {
     }
 
     /// Whether the run finished with a finite loss.
-    pub fn done(&self) -> bool {
+    pub fn is_done(&self) -> bool {
         let whole = self.steps.is_none_or(|of| self.journal.last_step >= of);
-        let ended_ill = self.diverged().is_some() || self.failed() || self.left_behind();
-        !ended_ill && (whole || self.stopped_early())
+        let ended_ill =
+            self.diverged_at().is_some() || self.has_failed() || self.was_stopped_at_rung();
+        !ended_ill && (whole || self.has_stopped_early())
     }
 
     /// Returns the items (tokens or images) per second: the median over the journal, which a pause does not shift.
@@ -209,16 +213,16 @@ fn require_different(paths: &[PathBuf]) -> Result<()> {
 /// If the folder holds no run (with the nearest one that does), or if files of the run cannot be read.
 pub fn read(path: &Path) -> Result<Run> {
     let folder = locate(path);
-    if !resolved::is_in(&folder) {
+    if !resolved::exists_in(&folder) {
         return Err(Error::Invalid(vec![not_a_run(path, &folder)]));
     }
-    crate::files::require_ordinary_in(&folder)?;
+    crate::files::require_regular_in(&folder)?;
     let table = resolved::read(&folder)?;
     let mut changes = changes::read(&folder, &table);
     let mut settings = Vec::new();
     resolved::flatten("", &toml::Value::Table(table), &mut settings);
     let origins = origins::read(&folder, &settings)?;
-    origins::known_by_content(&origins, &mut settings);
+    origins::identify_by_content(&origins, &mut settings);
     changes.extend(origins::changes(&folder, &origins));
     changes.sort_by_key(|change| change.step);
     let setting = |key: &str| {
@@ -231,7 +235,7 @@ pub fn read(path: &Path) -> Result<Run> {
     let (name, seed, steps) = (setting("name"), setting("seed"), setting("train.steps"));
     let patience = setting("train.patience").and_then(|patience| patience.parse().ok());
     for key in changes::keys(&changes) {
-        let values = changes::values(&changes::of_key(&changes, key));
+        let values = changes::values(&changes::changes_of_key(&changes, key));
         match settings.iter_mut().find(|(k, _)| k == key) {
             Some((_, value)) => *value = values,
             None => settings.push((key.to_string(), values)),
@@ -241,13 +245,13 @@ pub fn read(path: &Path) -> Result<Run> {
         name: name.unwrap_or_else(|| resolved::name_of(&folder)),
         seed,
         steps: steps.and_then(|s| s.parse().ok()),
-        out_of_patience: patience.is_some_and(|patience| patience::is_out(&folder, patience)),
+        out_of_patience: patience.is_some_and(|patience| patience::is_used_up(&folder, patience)),
         journal: Journal::parse(&optional_text(&folder.join("metrics.jsonl"))?),
         scores: scores(&all_scores),
         scored_at: scored_at(&all_scores),
         machine: machine(&folder.join("machine.json"))?,
         samples: samples(&folder.join("samples.jsonl"))?,
-        edited: run_files::is_changed(&folder, run_dir::RESOLVED),
+        edited: run_manifest::is_changed(&folder, run_dir::RESOLVED),
         settings,
         changes,
         origins,

@@ -36,13 +36,13 @@ pub struct Decision {
     /// Training step of the rung.
     pub step: u64,
     /// Arms that reached the rung, the best first.
-    pub arms: Vec<Ranked>,
+    pub arms: Vec<RankedArm>,
 }
 
 /// An arm's result at a rung.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Ranked {
+pub struct RankedArm {
     /// Folder of the arm.
     pub arm: String,
     /// Value at the rung, averaged over seeds; `None` if one of the runs diverged or failed before it.
@@ -53,17 +53,17 @@ pub struct Ranked {
 
 impl Decision {
     /// Returns the rank of an arm, from 0; `None` if it did not reach this rung.
-    pub fn place(&self, arm: &str) -> Option<usize> {
+    pub fn rank(&self, arm: &str) -> Option<usize> {
         self.arms.iter().position(|ranked| ranked.arm == arm)
     }
 
     /// Whether an arm is promoted.
-    pub fn keeps(&self, arm: &str) -> bool {
+    pub fn promotes(&self, arm: &str) -> bool {
         self.arms.iter().any(|r| r.arm == arm && r.stays)
     }
 
     /// Returns the number of promoted arms.
-    pub fn kept(&self) -> usize {
+    pub fn promoted_count(&self) -> usize {
         self.arms.iter().filter(|ranked| ranked.stays).count()
     }
 }

@@ -24,7 +24,7 @@ pub const CELLS: &str = "cells";
 pub const ARM: &str = "arm.toml";
 
 /// Returns the name of the run folder for a seed, within its arm's folder.
-pub fn run_of_seed(seed: u64) -> String {
+pub fn seed_folder(seed: u64) -> String {
     format!("seed-{seed}")
 }
 
@@ -132,7 +132,7 @@ pub struct SweepFolder {
 
 impl SweepFolder {
     /// Whether a folder is a sweep's, that is, holds a plan.
-    pub fn is_one(path: &Path) -> bool {
+    pub fn is_sweep(path: &Path) -> bool {
         path.join(PLAN).is_file()
     }
 
@@ -165,7 +165,7 @@ impl SweepFolder {
         self.path
             .join(CELLS)
             .join(&arm.folder)
-            .join(run_of_seed(seed))
+            .join(seed_folder(seed))
     }
 
     /// Returns the path of the ledger file that records how a cell ended.
@@ -196,7 +196,7 @@ impl SweepFolder {
     ///
     /// # Errors
     /// If the ledger file cannot be read or is invalid.
-    pub fn is_gone(&self, arm: &PlannedArm, seed: u64) -> Result<bool> {
+    pub fn is_deleted(&self, arm: &PlannedArm, seed: u64) -> Result<bool> {
         let ending = self.ending(arm, seed)?;
         let trained = |end: Ending| matches!(end.state, EndState::Done | EndState::Diverged);
         Ok(ending.is_some_and(trained) && !run_dir::is_run(&self.run(arm, seed)))

@@ -17,12 +17,12 @@ const LONGEST: usize = 1 << 20;
 /// Number of bytes per read.
 const BLOCK: usize = 1 << 18;
 /// Number of bytes before the current position that are compared.
-const MARK: usize = 64;
+const MARK_LENGTH: usize = 64;
 
 /// A consumer of lines.
-pub trait Lines {
+pub trait LineSink {
     /// Discards all lines so far: the file was replaced or truncated.
-    fn begin_anew(&mut self);
+    fn restart(&mut self);
     /// Receives the next line, without its newline and never empty.
     fn line(&mut self, text: &str);
 }
@@ -35,7 +35,7 @@ pub struct Tail {
     /// Last bytes before the current position.
     mark: Vec<u8>,
     /// Whether the current position is in the middle of a line that is too long.
-    within: bool,
+    in_long_line: bool,
     /// Length and modification time of the file at the last read.
     seen: Option<(u64, SystemTime)>,
 }
@@ -45,14 +45,14 @@ impl Tail {
     ///
     /// # Errors
     /// If the file cannot be read, or is a link, a pipe or a device.
-    pub fn read(&mut self, path: &Path, lines: &mut impl Lines) -> io::Result<bool> {
+    pub fn read(&mut self, path: &Path, lines: &mut impl LineSink) -> io::Result<bool> {
         let about = match path.symlink_metadata() {
             Ok(about) => about,
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 let known = self.seen.is_some();
                 if known {
                     *self = Self::default();
-                    lines.begin_anew();
+                    lines.restart();
                 }
                 return Ok(known);
             }
@@ -62,18 +62,18 @@ impl Tail {
         if seen == self.seen {
             return Ok(false);
         }
-        let mut file = files::open_plain(path)?;
+        let mut file = files::open_regular_unlinked(path)?;
         let end = file.metadata()?.len();
-        if end < self.offset || !self.mark_holds(&mut file)? {
+        if end < self.offset || !self.is_mark_valid(&mut file)? {
             *self = Self::default();
-            lines.begin_anew();
+            lines.restart();
         }
         self.new_lines(&mut file, end, lines)?;
         self.seen = seen;
         Ok(true)
     }
 
-    fn mark_holds(&self, file: &mut File) -> io::Result<bool> {
+    fn is_mark_valid(&self, file: &mut File) -> io::Result<bool> {
         let mut found = vec![0; self.mark.len()];
         file.seek(SeekFrom::Start(self.offset - self.mark.len() as u64))?;
         match file.read_exact(&mut found) {
@@ -83,7 +83,12 @@ impl Tail {
         }
     }
 
-    fn new_lines(&mut self, file: &mut File, end: u64, lines: &mut impl Lines) -> io::Result<()> {
+    fn new_lines(
+        &mut self,
+        file: &mut File,
+        end: u64,
+        lines: &mut impl LineSink,
+    ) -> io::Result<()> {
         file.seek(SeekFrom::Start(self.offset))?;
         let mut open: Vec<u8> = Vec::new();
         let mut left = end - self.offset;
@@ -99,7 +104,7 @@ impl Tail {
             let mut from = 0;
             while let Some(length) = open[from..].iter().position(|byte| *byte == b'\n') {
                 let line = &open[from..from + length];
-                if !std::mem::take(&mut self.within) && length <= LONGEST {
+                if !std::mem::take(&mut self.in_long_line) && length <= LONGEST {
                     let text = String::from_utf8_lossy(line);
                     match text.trim() {
                         "" => {}
@@ -108,22 +113,22 @@ impl Tail {
                 }
                 from += length + 1;
             }
-            self.take(&open[..from]);
+            self.advance(&open[..from]);
             open.drain(..from);
             if open.len() > LONGEST {
-                self.within = true;
-                self.take(&std::mem::take(&mut open));
+                self.in_long_line = true;
+                self.advance(&std::mem::take(&mut open));
             }
         }
         Ok(())
     }
 
     /// Moves the position past these bytes.
-    fn take(&mut self, bytes: &[u8]) {
+    fn advance(&mut self, bytes: &[u8]) {
         self.offset += bytes.len() as u64;
         self.mark
-            .extend_from_slice(&bytes[bytes.len().saturating_sub(MARK)..]);
-        let more = self.mark.len().saturating_sub(MARK);
+            .extend_from_slice(&bytes[bytes.len().saturating_sub(MARK_LENGTH)..]);
+        let more = self.mark.len().saturating_sub(MARK_LENGTH);
         self.mark.drain(..more);
     }
 }
@@ -137,8 +142,8 @@ mod tests {
     #[derive(Default)]
     struct Kept(Vec<String>, usize);
 
-    impl Lines for Kept {
-        fn begin_anew(&mut self) {
+    impl LineSink for Kept {
+        fn restart(&mut self) {
             self.0.clear();
             self.1 += 1;
         }

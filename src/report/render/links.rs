@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 /// Returns the relative URL of `target` from a page in `folder`, escaped for an attribute; `None` if either has no
 /// absolute path.
 pub fn relative(folder: &Path, target: &Path) -> Option<String> {
-    let (from, to) = (plain(folder)?, plain(target)?);
+    let (from, to) = (normalized(folder)?, normalized(target)?);
     let shared = from
         .components()
         .zip(to.components())
@@ -22,7 +22,7 @@ pub fn relative(folder: &Path, target: &Path) -> Option<String> {
 }
 
 /// Returns the absolute path without `.` and `..`; symbolic links are not resolved.
-fn plain(path: &Path) -> Option<PathBuf> {
+fn normalized(path: &Path) -> Option<PathBuf> {
     let mut parts = PathBuf::new();
     for part in std::path::absolute(path).ok()?.components() {
         match part {

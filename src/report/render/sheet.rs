@@ -2,7 +2,7 @@
 
 use super::terminal::{count, number, shortened};
 use crate::report::analyse::arms::Arm;
-use crate::report::analyse::comparison::{Comparison, earlier};
+use crate::report::analyse::comparison::{Comparison, earlier_step_mark};
 use crate::report::analyse::lengths;
 use crate::report::analyse::metrics::SPLITS;
 use crate::report::analyse::results::ArmResults;
@@ -12,20 +12,20 @@ use crate::report::read::run::Run;
 use std::collections::BTreeMap;
 
 mod cells;
-mod fitted;
-mod gaps;
+mod differences;
+mod fit_width;
 mod learning;
 mod other_metrics;
 mod settings;
 mod tops;
 
-pub use cells::marked;
+pub use cells::with_marks;
 use cells::{rate, seeds, setting, state, steps, summary, time};
-use gaps::{GAPS, bests, finals, gap, tested_gap};
+use differences::{GAPS, add_best_values, add_difference, add_final_values, add_tested_difference};
 use learning::learning;
 pub use other_metrics::without_columns;
-pub use settings::left_out;
-pub use tops::tops;
+pub use settings::hidden_settings;
+pub use tops::top_rows;
 
 /// Maximum width of a text in a terminal cell, in columns; names of arms are never shortened.
 const CELL: usize = 28;
@@ -46,12 +46,12 @@ pub struct Cell {
 }
 
 /// Selects the other metrics of an arm, at the best or at the last evaluation.
-type Pick = fn(&ArmResults) -> &BTreeMap<String, Summary>;
+type MetricSelector = fn(&ArmResults) -> &BTreeMap<String, Summary>;
 
 /// The subject of a column. If a table is too wide, later variants are dropped first, but never [`Rank::Name`] and
 /// [`Rank::Result`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum ColumnRank {
     #[default]
     Name,
     Result,
@@ -71,9 +71,9 @@ pub struct Sheet {
     /// Rows of cells, one per arm (or per setting or run, in the page's other tables).
     pub rows: Vec<Vec<Cell>>,
     /// Rank of each column; empty for tables without ranks.
-    ranks: Vec<Rank>,
+    ranks: Vec<ColumnRank>,
     /// Rank given to the columns that are added next.
-    rank: Rank,
+    rank: ColumnRank,
 }
 
 impl Sheet {
@@ -145,7 +145,7 @@ pub fn sheet(c: &Comparison) -> Sheet {
 }
 
 /// Builds the table for a paper.
-pub fn for_paper(c: &Comparison) -> Sheet {
+pub fn paper_sheet(c: &Comparison) -> Sheet {
     build(c, Detail::Paper)
 }
 
@@ -175,15 +175,15 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
     );
     if detail == Detail::Full {
         // The most wanted columns come first: the result, then the test of its difference.
-        finals(&mut sheet, c);
-        gap(&mut sheet, c, GAPS[1]);
-        tested_gap(&mut sheet, c, detail);
+        add_final_values(&mut sheet, c);
+        add_difference(&mut sheet, c, GAPS[1]);
+        add_tested_difference(&mut sheet, c, detail);
     }
     let told = match detail {
         Detail::Brief | Detail::Paper => settings::shown(c),
         Detail::Full => Vec::new(),
     };
-    sheet.rank = Rank::Setting;
+    sheet.rank = ColumnRank::Setting;
     for difference in told {
         let cells = difference
             .values
@@ -192,11 +192,11 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
             .collect();
         sheet.add(&difference.short, &difference.key, cells);
     }
-    sheet.rank = Rank::Progress;
+    sheet.rank = ColumnRank::Progress;
     let several = c.arms.iter().any(|a| a.members.len() > 1);
     if several && detail == Detail::Paper {
         let n = |r: &ArmResults| r.last.map_or(0, |s| s.n);
-        let cells = each(c, |r| Cell {
+        let cells = cells_of_arms(c, |r| Cell {
             text: n(r).to_string(),
             value: Some(n(r) as f64),
         });
@@ -205,38 +205,38 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
     }
-    if detail != Detail::Paper || !lengths::are_one(&c.arms, &c.runs) {
+    if detail != Detail::Paper || !lengths::are_equal(&c.arms, &c.runs) {
         let cells = c.arms.iter().map(|a| steps(&runs(&a.members)));
         sheet.add("steps", "optimizer steps done", cells.collect());
     }
     match detail {
         Detail::Full => {
-            bests(&mut sheet, c);
-            gap(&mut sheet, c, GAPS[0]);
+            add_best_values(&mut sheet, c);
+            add_difference(&mut sheet, c, GAPS[0]);
             learning(&mut sheet, c);
         }
         Detail::Brief | Detail::Paper => {
             if detail == Detail::Brief {
-                sheet.rank = Rank::Best;
-                bests(&mut sheet, c);
+                sheet.rank = ColumnRank::Best;
+                add_best_values(&mut sheet, c);
             }
-            sheet.rank = Rank::Result;
-            finals(&mut sheet, c);
-            sheet.rank = Rank::Difference;
-            gap(&mut sheet, c, GAPS[1]);
-            tested_gap(&mut sheet, c, detail);
+            sheet.rank = ColumnRank::Result;
+            add_final_values(&mut sheet, c);
+            sheet.rank = ColumnRank::Difference;
+            add_difference(&mut sheet, c, GAPS[1]);
+            add_tested_difference(&mut sheet, c, detail);
             if c.reach.is_some() {
                 learning::reach(&mut sheet, c);
             }
         }
     }
-    sheet.rank = Rank::Other;
+    sheet.rank = ColumnRank::Other;
     others(&mut sheet, c, detail);
     if detail != Detail::Paper {
-        sheet.rank = Rank::Speed;
+        sheet.rank = ColumnRank::Speed;
         speed(&mut sheet, c);
     }
-    sheet.rank = Rank::Progress;
+    sheet.rank = ColumnRank::Progress;
     rungs(&mut sheet, c);
     let states = c.arms.iter().map(|a| state(a, &c.runs));
     let whole = c.arms.iter().all(|a| a.absent.is_empty());
@@ -272,14 +272,14 @@ fn rungs(sheet: &mut Sheet, c: &Comparison) {
 }
 
 /// Returns one cell per arm, made from its results.
-fn each(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
+fn cells_of_arms(c: &Comparison, cell: impl Fn(&ArmResults) -> Cell) -> Vec<Cell> {
     c.results.iter().map(cell).collect()
 }
 
 /// Adds other metrics of the same checkpoints as the compared one, and scores on other splits.
 fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
     for metric in other_metrics::shown(c, detail) {
-        let (which, pick): (&str, Pick) = match detail {
+        let (which, pick): (&str, MetricSelector) = match detail {
             Detail::Paper => ("final", |r| &r.last_metrics),
             Detail::Brief | Detail::Full => ("best", |r| &r.metrics),
         };
@@ -289,19 +289,19 @@ fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
                 "{} {metric} of the checkpoint of the {which} {}",
                 c.split, c.metric
             ),
-            each(c, |r| summary(pick(r).get(metric))),
+            cells_of_arms(c, |r| summary(pick(r).get(metric))),
         );
     }
     let usual = |split: &str| detail == Detail::Full || SPLITS.contains(&split);
-    for (split, metric) in tested(c).into_iter().filter(|(split, _)| usual(split)) {
+    for (split, metric) in test_scores(c).into_iter().filter(|(split, _)| usual(split)) {
         let score = |run: &Run| run.scores.get(split).and_then(|s| s.get(metric)).copied();
         let of_arm =
             |members: &[usize]| summarize(members.iter().filter_map(|&m| score(&c.runs[m])), LEVEL);
         let cells = c.arms.iter().map(|arm| {
             let steps = arm.counted.iter().map(|&m| &c.runs[m]);
             let steps = steps.filter_map(|r| Some((*r.scored_at.get(split)?, r.journal.last_step)));
-            let marks: Vec<String> = earlier(steps).into_iter().collect();
-            marked(summary(of_arm(&arm.counted).as_ref()), &marks)
+            let marks: Vec<String> = earlier_step_mark(steps).into_iter().collect();
+            with_marks(summary(of_arm(&arm.counted).as_ref()), &marks)
         });
         let hint = "from scores.json; of the run's last step where it names no other";
         sheet.add(format!("{split} {metric}"), hint, cells.collect());
@@ -312,25 +312,25 @@ fn speed(sheet: &mut Sheet, c: &Comparison) {
     sheet.add(
         "items/s",
         "tokens or images a second, median over each run",
-        each(c, |r| rate(r.items_per_s.as_ref())),
+        cells_of_arms(c, |r| rate(r.items_per_s.as_ref())),
     );
     sheet.add(
         "time",
         "wall time, mean over runs",
-        each(c, |r| time(r.elapsed_s.as_ref())),
+        cells_of_arms(c, |r| time(r.elapsed_s.as_ref())),
     );
 }
 
 /// Returns the names of separate evaluations (`eval --context 8` keeps `valid@8`), whose scores only the page and JSON show.
 pub fn own_evaluations(c: &Comparison) -> Vec<&str> {
-    let mut names: Vec<&str> = tested(c).into_iter().map(|(split, _)| split).collect();
+    let mut names: Vec<&str> = test_scores(c).into_iter().map(|(split, _)| split).collect();
     names.retain(|split| !SPLITS.contains(split));
     names.dedup();
     names
 }
 
 /// Returns the scores on splits other than the compared one as (split, metric), within a split the compared metric first.
-fn tested(c: &Comparison) -> Vec<(&str, &str)> {
+fn test_scores(c: &Comparison) -> Vec<(&str, &str)> {
     let scores = c
         .runs
         .iter()

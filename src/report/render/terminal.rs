@@ -145,8 +145,10 @@ pub fn shortened(text: &str, width: usize) -> String {
         return text.to_string();
     }
     let room = width.saturating_sub(1);
-    let head: String = within(text.chars(), room.div_ceil(2)).into_iter().collect();
-    let tail: String = within(text.chars().rev(), room / 2)
+    let head: String = take_columns(text.chars(), room.div_ceil(2))
+        .into_iter()
+        .collect();
+    let tail: String = take_columns(text.chars().rev(), room / 2)
         .into_iter()
         .rev()
         .collect();
@@ -154,7 +156,7 @@ pub fn shortened(text: &str, width: usize) -> String {
 }
 
 /// Takes characters from the front until `room` columns are full.
-fn within(characters: impl Iterator<Item = char>, room: usize) -> Vec<char> {
+fn take_columns(characters: impl Iterator<Item = char>, room: usize) -> Vec<char> {
     let mut used = 0;
     characters
         .take_while(|c| {

@@ -14,7 +14,7 @@
 use crate::error::{Error, Result};
 use crate::faults::TableFaults;
 use crate::nn::Kind;
-use crate::nn::branches::Branches;
+use crate::nn::branches::ResidualMoments;
 use crate::nn::init::Init;
 use crate::nn::pass::Pass;
 use crate::nn::role::{NORM, Roles};
@@ -33,14 +33,14 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum number of examples to measure on.
-const MOST: usize = 1 << 12;
+const MAX_EXAMPLES: usize = 1 << 12;
 
 /// Settings of Admin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct AdminConfig {
     /// Examples of the first step that variances are measured on; all of them if the step has fewer.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_EXAMPLES))]
     pub examples: usize,
 }
 
@@ -53,7 +53,7 @@ impl Default for AdminConfig {
 impl AdminConfig {
     /// Checks its keys.
     pub(super) fn faults(&self, at: &mut TableFaults) {
-        at.count("examples", self.examples, MOST);
+        at.count("examples", self.examples, MAX_EXAMPLES);
     }
 }
 
@@ -93,7 +93,7 @@ impl SkipScale {
 ///
 /// # Errors
 /// If a scale is 0 or not a normal number.
-fn measured(branches: &Branches) -> Result<HashMap<ParamId, f32>> {
+fn initial_scales(branches: &ResidualMoments) -> Result<HashMap<ParamId, f32>> {
     let mut scales = HashMap::new();
     for stack in branches.stacks() {
         let mut sum = None;
@@ -117,14 +117,14 @@ fn measured(branches: &Branches) -> Result<HashMap<ParamId, f32>> {
 ///
 /// # Errors
 /// If a scale is 0 or not a normal number.
-pub fn scaled<M: Module>(model: M, branches: &Branches) -> Result<M> {
-    let mut scales = Scales(measured(branches)?);
+pub fn with_measured_scales<M: Module>(model: M, branches: &ResidualMoments) -> Result<M> {
+    let mut scales = ScaleMapper(initial_scales(branches)?);
     Ok(model.map(&mut scales))
 }
 
-struct Scales(HashMap<ParamId, f32>);
+struct ScaleMapper(HashMap<ParamId, f32>);
 
-impl ModuleMapper for Scales {
+impl ModuleMapper for ScaleMapper {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let Some(omega) = self.0.get(&param.id).copied() else {
             return param;

@@ -76,7 +76,7 @@ impl ResidualScaleConfig {
     }
 
     /// Number of examples on which its initial values are measured before the first step, if they are measured.
-    pub fn measured_on(&self) -> Option<usize> {
+    pub fn measurement_examples(&self) -> Option<usize> {
         match self {
             Self::None(_) | Self::LayerScale(_) | Self::Rezero(_) => None,
             Self::Admin(c) => Some(c.examples),

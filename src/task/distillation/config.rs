@@ -6,12 +6,12 @@ use crate::data::{DataSet, ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::faults::TableFaults;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::class_weights::ClassWeights;
-use crate::task::facts::{Marks, TaskFacts};
-use crate::task::measures::Measures;
+use crate::task::facts::{GlobalTokenSupport, TaskFacts};
+use crate::task::metric_keys::MetricKeys;
 use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -26,7 +26,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss of evaluations is that of the distilled task.
-pub const MEASURES: Measures = Measures::of(KIND.kind);
+pub const METRIC_KEYS: MetricKeys = MetricKeys::for_kind(KIND.kind);
 
 /// Settings of distillation. Weights and temperature are DistilBERT's when absent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,7 +82,7 @@ fn cosine() -> f64 {
 }
 
 /// The kinds of tasks that can be learned from a teacher.
-pub const LEARNED: [&str; 7] = [
+pub const DISTILLABLE_KINDS: [&str; 7] = [
     "causal_lm",
     "masked_lm",
     "translation",
@@ -99,7 +99,7 @@ impl DistillationConfig {
     /// Returns the teacher's run.
     pub fn frozen_run(&self) -> FrozenRun<'_> {
         FrozenRun {
-            called: "teacher",
+            role: "teacher",
             key: "task.teacher",
             checkpoint_key: "task.teacher_checkpoint",
             path: Some(self.teacher.as_path()),
@@ -114,7 +114,7 @@ impl DistillationConfig {
     }
 
     /// Returns the task that is learned.
-    fn learned(&self) -> &dyn TaskFacts {
+    fn inner_facts(&self) -> &dyn TaskFacts {
         self.of.facts()
     }
 
@@ -166,45 +166,45 @@ impl TaskFacts for DistillationConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
-        self.learned().reads()
+    fn example_form(&self) -> ExampleForm {
+        self.inner_facts().example_form()
     }
 
     fn view(&self) -> View {
-        self.learned().view()
+        self.inner_facts().view()
     }
 
     fn targets(&self) -> Targets {
-        self.learned().targets()
+        self.inner_facts().targets()
     }
 
     fn class_weights(&self) -> Option<&ClassWeights> {
-        self.learned().class_weights()
+        self.inner_facts().class_weights()
     }
 
     fn without_training_parts(&self) -> Option<TaskConfig> {
-        Some(self.of.of_use())
+        Some(self.of.without_training_parts())
     }
 
     fn longest_written(&self, context: usize) -> Option<usize> {
-        self.learned().longest_written(context)
+        self.inner_facts().longest_written(context)
     }
 
     fn published_as(&self) -> Option<TaskConfig> {
-        Some(self.of.elsewhere())
+        Some(self.of.published_as())
     }
 
-    fn global_tokens(&self) -> Marks {
-        self.learned().global_tokens()
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        self.inner_facts().global_tokens()
     }
 
     fn demand(&self) -> Demand {
-        self.learned().demand()
+        self.inner_facts().demand()
     }
 
     /// Returns the multiplications of the distilled task; the teacher's are added elsewhere, once the teacher is known.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
-        self.learned().products(model, shape)
+        self.inner_facts().products(model, shape)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -218,48 +218,48 @@ impl TaskFacts for DistillationConfig {
                 "intermediate_layers and second_target have no effect: a teacher has no such predictions; leave them out",
             );
         }
-        if !self.learned().can_be_distilled() {
-            let remedy = match LEARNED.contains(&kind) {
+        if !self.inner_facts().can_be_distilled() {
+            let remedy = match DISTILLABLE_KINDS.contains(&kind) {
                 true => " with towers; leave them out".to_owned(),
-                false => format!("; allowed: {}", LEARNED.join(", ")),
+                false => format!("; allowed: {}", DISTILLABLE_KINDS.join(", ")),
             };
             at.fault(
                 &["task.of.kind"],
                 format!("of = {{ kind = \"{kind}\" }} cannot be learned from a teacher{remedy}"),
             );
         }
-        let classes = matches!(self.of.uses(), Use::TextClasses | Use::ImageClasses);
+        let classes = matches!(self.of.network_use(), Use::TextClasses | Use::ImageClasses);
         if self.hard_labels && !classes {
             at.fault(
                 &["hard_labels", "task.of.kind"],
                 format!("hard_labels = true needs classes, and of = {{ kind = \"{kind}\" }} has none; leave it out"),
             );
         }
-        at.within("of", |at| self.learned().faults(at));
+        at.nested("of", |at| self.inner_facts().faults(at));
     }
 
     fn metrics(&self, data: &dyn DataSet) -> Vec<Metric> {
-        self.learned().metrics(data)
+        self.inner_facts().metrics(data)
     }
 
     fn command(&self, run: &str, prompt: Option<&str>) -> Option<String> {
-        self.learned().command(run, prompt)
+        self.inner_facts().command(run, prompt)
     }
 
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let student = self.learned().init(model, inputs, exact)?;
+        let student = self.inner_facts().init(model, inputs, exact)?;
         Ok(student.map(|student| AnyTask::Distillation(Distillation::new(student, self))))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::LEARNED;
+    use super::DISTILLABLE_KINDS;
     use crate::task::{KINDS, TaskConfig};
     use serde::Deserialize;
 
@@ -273,7 +273,12 @@ mod tests {
         for kind in KINDS {
             let table: Table = toml::from_str(&format!("task = {}", kind.example)).unwrap();
             let learned = table.task.facts().can_be_distilled();
-            assert_eq!(learned, LEARNED.contains(&kind.kind), "{}", kind.kind);
+            assert_eq!(
+                learned,
+                DISTILLABLE_KINDS.contains(&kind.kind),
+                "{}",
+                kind.kind
+            );
         }
     }
 }

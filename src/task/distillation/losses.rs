@@ -20,7 +20,7 @@ const EPSILON: f64 = 1e-12;
 
 /// Cuts both networks' logits to the ids that both have rows for, `[n, k]`: published models have more rows than their
 /// tokenizers have tokens, and a row without a token has nothing to teach. Each softmax is over these ids only.
-pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
+pub fn shared_logits(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
     let ids = student.dims()[1].min(teacher.dims()[1]);
     [student, teacher].map(|scores| match scores.dims()[1] == ids {
         true => scores,
@@ -30,7 +30,7 @@ pub fn of_shared_ids(student: Tensor<2>, teacher: Tensor<2>) -> [Tensor<2>; 2] {
 
 /// Returns the sum of `soft` over rows of logits `[n, k]`, shape `[1]`. `teacher` is not tracked.
 pub fn soft(student: Tensor<2>, teacher: Tensor<2>, temperature: f64) -> Tensor<1> {
-    let (student, teacher) = (kernel::full(student), kernel::full(teacher));
+    let (student, teacher) = (kernel::to_f32(student), kernel::to_f32(teacher));
     let wanted = activation::log_softmax(teacher / temperature, 1);
     let shares = Tensor::from_inner(wanted.clone().exp());
     let found = activation::log_softmax(student / temperature, 1);
@@ -49,14 +49,14 @@ pub fn label(student: Tensor<2>, teacher: Tensor<2>) -> Tensor<1> {
 /// `[rows·cols]`, or at all positions if `counted` is `None`; shape `[1]`. `teacher` is not tracked.
 pub fn cosine(student: Tensor<3>, teacher: Tensor<3>, counted: Option<Tensor<1>>) -> Tensor<1> {
     let [rows, cols, d] = student.dims();
-    let teacher = kernel::full(Tensor::from_inner(teacher)).reshape([rows * cols, d]);
-    let student = kernel::full(student).reshape([rows * cols, d]);
+    let teacher = kernel::to_f32(Tensor::from_inner(teacher)).reshape([rows * cols, d]);
+    let student = kernel::to_f32(student).reshape([rows * cols, d]);
     let product = |a: &Tensor<2>, b: &Tensor<2>| (a.clone() * b.clone()).sum_dim(1);
     let lengths = (product(&student, &student) + EPSILON) * (product(&teacher, &teacher) + EPSILON);
     let cosine = product(&student, &teacher) / lengths.sqrt();
     let away = (cosine.neg() + 1.0).reshape([rows * cols]);
     match counted {
-        Some(counted) => (away * kernel::full(counted)).sum(),
+        Some(counted) => (away * kernel::to_f32(counted)).sum(),
         None => away.sum(),
     }
 }

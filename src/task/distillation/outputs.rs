@@ -7,18 +7,18 @@ use crate::task::{Divisor, Scored};
 use burn::tensor::{Device, Tensor, TensorData};
 
 /// A task that can be a teacher and a student.
-pub trait Distils {
+pub trait Distillable {
     /// Computes the outputs of a batch. Teacher and student return logits at the same positions of the batch.
     fn outputs(&self, batch: &Batch, pass: &Pass) -> Outputs;
 
     /// Computes the outputs of a batch after converting its pixels to another normalisation. A task that reads no
     /// pixels ignores the conversion.
-    fn outputs_of(&self, batch: &Batch, _pixels: &Renormalise, pass: &Pass) -> Outputs {
+    fn outputs_renormalised(&self, batch: &Batch, _pixels: &Renormalise, pass: &Pass) -> Outputs {
         self.outputs(batch, pass)
     }
 
     /// Computes the task's own training loss from outputs of the same batch.
-    fn own(&self, outputs: &Outputs, batch: &Batch, pass: &Pass) -> Scored;
+    fn own_loss(&self, outputs: &Outputs, batch: &Batch, pass: &Pass) -> Scored;
 }
 
 /// The outputs of a pass.
@@ -28,7 +28,7 @@ pub struct Outputs {
     /// placeholder row that must not count.
     pub scores: Tensor<2>,
     /// Logits `[rows, classes]` of the distillation head, if it differs from the head of [`Self::scores`].
-    pub taught: Option<Tensor<2>>,
+    pub distilled_scores: Option<Tensor<2>>,
     /// Logits of segment pairs `[rows, 2]`.
     pub pairs: Option<Tensor<2>>,
     /// Last hidden states `[rows, cols, d_model]`; for images the pooled features, `[rows, 1, d_model]`.
@@ -37,8 +37,8 @@ pub struct Outputs {
 
 impl Outputs {
     /// Returns the logits of a trained network: the mean of both heads if there are two.
-    pub(super) fn together(self) -> Tensor<2> {
-        match self.taught {
+    pub(super) fn mean_logits(self) -> Tensor<2> {
+        match self.distilled_scores {
             Some(taught) => (self.scores + taught) / 2.0,
             None => self.scores,
         }
@@ -47,7 +47,7 @@ impl Outputs {
 
 /// Returns flags `[rows·cols]` of the positions of [`Outputs::hidden`] that count, `None` if all do, and the divisor of
 /// a sum over them. For texts all tokens that are read count; for pairs, those of the target.
-pub(super) fn counted(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Divisor) {
+pub(super) fn counted_positions(batch: &Batch, cols: usize) -> (Option<Vec<f32>>, Divisor) {
     let flag = |counts: bool| if counts { 1.0 } else { 0.0 };
     match &batch.content {
         Content::Text(texts) => {

@@ -8,12 +8,12 @@ use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
 use crate::model::sampling::Sampling;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::facts::TaskFacts;
-use crate::task::measures::Measures;
-use crate::task::policy::{self, Reference};
+use crate::task::metric_keys::MetricKeys;
+use crate::task::policy::{self, ReferenceKeys};
 use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,14 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss of an evaluation is the negative reward.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[
         ("reward", REWARD),
         ("truncated", LENGTH),
         ("completion_length", LENGTH),
         ("exact_match", LENGTH),
     ],
-    ..Measures::of(KIND.kind).by(REWARD)
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(REWARD)
 };
 /// Keys that define rewards: a completion that has no room to end gets another reward.
 const REWARD: &[&str] = &["reward", "max_new_tokens", "decode.sampling.end"];
@@ -157,8 +157,8 @@ impl GrpoConfig {
         (self.beta != 0.0).then(|| self.reference().run(false))
     }
 
-    fn reference(&self) -> Reference<'_> {
-        Reference {
+    fn reference(&self) -> ReferenceKeys<'_> {
+        ReferenceKeys {
             path: self.reference.as_deref(),
             checkpoint: self.reference_checkpoint.as_deref(),
         }
@@ -186,7 +186,7 @@ impl GrpoConfig {
     }
 
     /// Returns whether the tokens of a completion count in the loss.
-    pub(super) fn counts(&self, completion: &Completion) -> bool {
+    pub(super) fn is_counted(&self, completion: &Completion) -> bool {
         completion.ended || !self.mask_truncated
     }
 
@@ -200,11 +200,11 @@ impl GrpoConfig {
         let group = self.group_size as f64;
         let tokens: usize = completions
             .iter()
-            .filter(|one| self.counts(one))
+            .filter(|one| self.is_counted(one))
             .map(|one| one.tokens.len())
             .sum();
         let of = |one: &Completion| match self.loss {
-            _ if !self.counts(one) => 0.0,
+            _ if !self.is_counted(one) => 0.0,
             GrpoLoss::Grpo => 1.0 / (group * one.tokens.len().max(1) as f64),
             GrpoLoss::Dapo => rows as f64 / tokens.max(1) as f64,
             GrpoLoss::DrGrpo => 1.0 / (group * most as f64),
@@ -212,7 +212,7 @@ impl GrpoConfig {
         completions.iter().map(|one| of(one) as f32).collect()
     }
 
-    fn drawing_faults(&self, at: &mut TableFaults) {
+    fn sampling_faults(&self, at: &mut TableFaults) {
         at.positive("temperature", self.temperature);
         if self.top_k == Some(0) {
             at.fault(&["top_k"], "top_k = 0 leaves no token; leave it out");
@@ -264,7 +264,7 @@ impl TaskFacts for GrpoConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Text
     }
 
@@ -273,18 +273,18 @@ impl TaskFacts for GrpoConfig {
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::NextTokens)
+        Demand::plain(Use::NextTokens)
     }
 
     fn published_as(&self) -> Option<TaskConfig> {
-        policy::elsewhere()
+        policy::published_as()
     }
 
     fn rows_per_example(&self) -> usize {
         self.group_size
     }
 
-    fn updates(&self) -> u64 {
+    fn updates_per_batch(&self) -> u64 {
         self.updates.max(1)
     }
 
@@ -296,10 +296,10 @@ impl TaskFacts for GrpoConfig {
             );
             at.fault(&["group_size"], rule);
         }
-        self.drawing_faults(at);
+        self.sampling_faults(at);
         self.clip_faults(at);
         at.not_negative("beta", self.beta);
-        at.within("reward", |at| self.reward.faults(at));
+        at.nested("reward", |at| self.reward.faults(at));
         let keys = [
             ("reference", self.reference.is_some()),
             ("reference_checkpoint", self.reference_checkpoint.is_some()),
@@ -318,7 +318,7 @@ impl TaskFacts for GrpoConfig {
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
         let told = METRICS
             .iter()
-            .filter(|metric| EVALUATED.contains(&metric.name));
+            .filter(|metric| EVALUATION_METRICS.contains(&metric.name));
         told.copied().chain([EXACT_MATCH]).collect()
     }
 
@@ -329,16 +329,16 @@ impl TaskFacts for GrpoConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         Ok(policy::init(model, inputs).map(|policy| {
             let transformer = model.transformer();
             let drops = transformer.is_some_and(|model| model.stack.dropouts().attention > 0.0);
-            AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context).even(drops))
+            AnyTask::Grpo(Grpo::new(policy, self, inputs.shape.context).with_fixed_width(drops))
         }))
     }
 }
 
 /// Names of the metrics of `METRICS` that evaluations report.
-const EVALUATED: [&str; 3] = ["reward", "completion_length", "truncated"];
+const EVALUATION_METRICS: [&str; 3] = ["reward", "completion_length", "truncated"];

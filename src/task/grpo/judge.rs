@@ -44,12 +44,12 @@ impl RewardRun {
 
     /// Returns the run for conversations whose template ends each answer with these tokens.
     #[must_use]
-    pub fn closed_by(self, closing: Vec<u32>) -> Self {
+    pub fn with_closing(self, closing: Vec<u32>) -> Self {
         Self { closing, ..self }
     }
 
     /// Returns the tokens that a template writes after the one that ended a completion.
-    fn behind(&self, completion: &Completion) -> &[u32] {
+    fn closing_after(&self, completion: &Completion) -> &[u32] {
         match self.closing.split_first() {
             Some((end, behind)) if completion.ended && completion.tokens.last() == Some(end) => {
                 behind
@@ -64,7 +64,7 @@ impl RewardRun {
     fn read(&self, judge: &Judge, prompt: &[u32], completion: &Completion) -> Option<TextItem> {
         if self.data.template(&self.shape, &self.tokenizers).is_some() {
             let ids = prompt.iter().chain(&completion.tokens);
-            let ids = ids.chain(self.behind(completion));
+            let ids = ids.chain(self.closing_after(completion));
             let inputs: Vec<i32> = ids.map(|id| *id as i32).collect();
             return (inputs.len() <= self.data.context()).then(|| TextItem {
                 inputs,
@@ -94,7 +94,7 @@ impl RewardRun {
             .collect();
         for some in read.chunks(rows.max(1)) {
             let ids: Vec<Vec<i32>> = some.iter().map(|(_, ids)| ids.clone()).collect();
-            let batch = TextBatch::filled(&ids, 0);
+            let batch = TextBatch::padded(&ids, 0);
             let found = kernel::read(model.rewards(&batch, &Pass::evaluation()));
             for ((number, _), reward) in some.iter().zip(found.iter::<f32>()) {
                 rewards[*number] = reward;
@@ -167,14 +167,14 @@ impl Judge {
             .map(|prompt| self.without_end(&prompt.answer))
             .collect();
         let of = |(number, one): (usize, &Completion)| {
-            let told = reward.of_texts(&self.text(one), one.ended, &right[number / count]);
+            let told = reward.text_reward(&self.text(one), one.ended, &right[number / count]);
             told.unwrap_or_default()
         };
         all.map(of).collect()
     }
 
     /// Counts the completions that equal the data's answers; there is one completion for each prompt.
-    pub(super) fn exact(&self, prompts: &[Prompt], completions: &[Completion]) -> usize {
+    pub(super) fn count_exact(&self, prompts: &[Prompt], completions: &[Completion]) -> usize {
         let all = prompts.iter().zip(completions);
         let exact = all.filter(|(prompt, one)| {
             is_exact(

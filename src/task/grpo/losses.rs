@@ -7,7 +7,7 @@ pub type Clip = [f64; 2];
 
 /// Values of each token that are known before the pass.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'a> {
+pub struct TokenValues<'a> {
     /// Advantage of the token's completion.
     pub advantages: &'a [f32],
     /// Weight of the token in the sum.
@@ -16,7 +16,7 @@ pub struct Known<'a> {
 
 /// The sums of a batch.
 #[derive(Clone, Debug)]
-pub struct Sums {
+pub struct SurrogateSums {
     /// The loss, `[1]`.
     pub loss: Tensor<1>,
     /// Estimated divergence from the reference, summed over all tokens with a weight above 0, `[1]`.
@@ -32,9 +32,9 @@ pub fn surrogate(
     ours: &Tensor<1>,
     old: Tensor<1>,
     reference: Option<(Tensor<1>, f64)>,
-    known: Known,
+    known: TokenValues,
     clip: Option<Clip>,
-) -> Sums {
+) -> SurrogateSums {
     let beside = |values: Vec<f32>| vector(values, ours);
     let advantages = known.advantages;
     let left_out = known.weights.contains(&0.0);
@@ -69,7 +69,7 @@ pub fn surrogate(
         divergence = Some(counted.sum());
         losses = losses + each * beta;
     }
-    Sums {
+    SurrogateSums {
         loss: (losses * beside(known.weights.to_vec())).sum(),
         divergence,
         clipped,
@@ -84,7 +84,7 @@ pub fn vector(values: Vec<f32>, beside: &Tensor<1>) -> Tensor<1> {
 }
 
 /// Added to the deviation that advantages are divided by, as in TRL.
-const LEAST_DEVIATION: f64 = 1e-4;
+const DEVIATION_EPS: f64 = 1e-4;
 
 /// Returns the advantages of a group: rewards minus their mean, divided by their standard deviation if `scaled`. Also
 /// returns the deviation, with n − 1 in its divisor.
@@ -94,7 +94,7 @@ pub fn advantages(rewards: &[f32], scaled: bool) -> (Vec<f32>, f64) {
     let squares = rewards.iter().map(|r| (f64::from(*r) - mean).powi(2));
     let deviation = (squares.sum::<f64>() / (count - 1.0).max(1.0)).sqrt();
     let divisor = match scaled {
-        true => deviation + LEAST_DEVIATION,
+        true => deviation + DEVIATION_EPS,
         false => 1.0,
     };
     let of = |reward: &f32| ((f64::from(*reward) - mean) / divisor) as f32;
@@ -134,7 +134,7 @@ mod tests {
         let ours: Vec<f32> = ratios.iter().map(|r| r.ln()).collect();
         let ours = Tensor::<1>::from_floats(ours.as_slice(), &device).require_grad();
         let old = Tensor::<1>::zeros([4], &device);
-        let known = Known {
+        let known = TokenValues {
             advantages: &[1.0, 1.0, -1.0, -1.0],
             weights: &[1.0, 2.0, 1.0, 1.0],
         };
@@ -150,7 +150,7 @@ mod tests {
         near(&[sums.clipped.unwrap().into_scalar::<f32>()], &[2.0]);
         // Tokens that are excluded from the loss are not counted.
         let reference = Tensor::<1>::from_floats([0.0, 0.0, 0.0, 0.0], &device);
-        let known = Known {
+        let known = TokenValues {
             weights: &[0.0, 2.0, 0.0, 1.0],
             ..known
         };
@@ -169,7 +169,7 @@ mod tests {
         let device = Device::flex().autodiff();
         let ours = Tensor::<1>::from_floats([-1.0, -2.0], &device).require_grad();
         let reference = Tensor::<1>::from_floats([-1.5, -2.0], &device);
-        let known = Known {
+        let known = TokenValues {
             advantages: &[0.0, 0.0],
             weights: &[1.0, 1.0],
         };

@@ -35,7 +35,7 @@ pub const METRICS: &[Metric] = &[
 ];
 
 /// Adds the metrics that are counted on the device: the divergence of tokens, and the number of clipped ratios.
-pub(super) fn of_tokens(
+pub(super) fn with_token_metrics(
     mut scored: Scored,
     [divergence, clipped]: [Option<Tensor<1>>; 2],
     tokens: usize,
@@ -52,7 +52,7 @@ pub(super) fn of_tokens(
 }
 
 /// Adds the metrics of groups of `count` completions.
-pub(super) fn of_groups(mut scored: Scored, sampled: &Rollouts, count: usize) -> Scored {
+pub(super) fn with_group_metrics(mut scored: Scored, sampled: &Rollouts, count: usize) -> Scored {
     let groups = sampled.rewards.chunks(count);
     let deviations = groups.map(|rewards| losses::advantages(rewards, false).1);
     let deviations: Vec<f64> = deviations.collect();
@@ -69,7 +69,7 @@ pub(super) fn of_groups(mut scored: Scored, sampled: &Rollouts, count: usize) ->
 }
 
 /// Adds the metrics of completions that training and evaluations share.
-pub(super) fn of_completions(mut scored: Scored, written: &Rollouts) -> Scored {
+pub(super) fn with_completion_metrics(mut scored: Scored, written: &Rollouts) -> Scored {
     let of = |sum: f64| Sum::new(sum, written.completions.len() as f64);
     let tokens = written.completions.iter().map(|one| one.tokens.len());
     let truncated = written.completions.iter().filter(|one| !one.ended);

@@ -83,7 +83,7 @@ impl CompletionReward {
 
     /// Returns the reward of a text, given the right text and whether the text ends; `None` if a run assigns the
     /// reward.
-    pub fn of_texts(&self, text: &str, ended: bool, right: &str) -> Option<f32> {
+    pub fn text_reward(&self, text: &str, ended: bool, right: &str) -> Option<f32> {
         let worth = match self {
             Self::Exact(_) => is_exact(text, ended, right),
             Self::Contains(_) => {
@@ -152,7 +152,8 @@ mod tests {
 
     #[test]
     fn rewards_by_the_right_answer() {
-        let reward = |of: &CompletionReward, text, ended| of.of_texts(text, ended, "046").unwrap();
+        let reward =
+            |of: &CompletionReward, text, ended| of.text_reward(text, ended, "046").unwrap();
         let exact = CompletionReward::default();
         assert_eq!(reward(&exact, "046 ", true), 1.0);
         assert_eq!(reward(&exact, "046", false), 0.0);
@@ -160,10 +161,10 @@ mod tests {
         let contains = CompletionReward::Contains(ContainsReward {});
         assert_eq!(reward(&contains, "so 046!", false), 1.0);
         assert_eq!(reward(&contains, "so 04 6", false), 0.0);
-        assert_eq!(contains.of_texts("any", true, " "), Some(0.0));
+        assert_eq!(contains.text_reward("any", true, " "), Some(0.0));
         let number = CompletionReward::Number(NumberReward {});
         assert_eq!(reward(&number, "3 and 46", false), 1.0);
         assert_eq!(reward(&number, "46 and 3", false), 0.0);
-        assert_eq!(number.of_texts("7", true, "seven"), Some(0.0));
+        assert_eq!(number.text_reward("7", true, "seven"), Some(0.0));
     }
 }

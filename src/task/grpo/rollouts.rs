@@ -33,11 +33,11 @@ pub struct Completion {
 
 /// Settings of the generation.
 #[derive(Clone, Debug)]
-pub struct Writing<'a> {
+pub struct GenerationSettings<'a> {
     /// Number of completions of each prompt.
     pub count: usize,
     /// Maximum number of tokens of a completion.
-    pub most: usize,
+    pub max_tokens: usize,
     /// Maximum number of tokens that the network reads.
     pub context: usize,
     /// How a token is sampled.
@@ -75,10 +75,10 @@ pub fn streams(rows: usize, count: usize, pass: &Pass) -> Vec<Stream> {
 
 /// Generates the completions of all prompts; completions of the same prompt are consecutive. Greedy decoding needs no
 /// streams.
-pub fn written(
+pub fn generate_completions(
     network: &dyn LanguageModel,
     prompts: &[Prompt],
-    writing: &Writing,
+    writing: &GenerationSettings,
     mut streams: Vec<Stream>,
 ) -> Vec<Completion> {
     let mut all = vec![Completion::default(); prompts.len() * writing.count];
@@ -97,7 +97,7 @@ pub fn written(
         let copies = (0..own.len()).flat_map(|row| vec![row; writing.count]);
         generator.select(&copies.collect::<Vec<usize>>());
         let room = (writing.context + 1).saturating_sub(length).max(1);
-        let most = writing.most.min(room);
+        let most = writing.max_tokens.min(room);
         generator.reserve(most);
         let each = numbers.iter();
         let mut rows: Vec<usize> = each
@@ -110,7 +110,7 @@ pub fn written(
                 stream.map_or(0.0, Stream::uniform)
             });
             let uniforms: Vec<f32> = uniforms.collect();
-            for (place, token) in draws(&generator, &writing.sampling, &uniforms) {
+            for (place, token) in next_tokens(&generator, &writing.sampling, &uniforms) {
                 let row = &rows[place];
                 all[*row].tokens.push(token);
                 match writing.ends.contains(&token) {
@@ -135,7 +135,7 @@ pub fn written(
 }
 
 /// Returns the next token of each row, chosen by numbers that are already drawn.
-fn draws(
+fn next_tokens(
     generator: &TextGenerator,
     sampling: &Sampling,
     uniforms: &[f32],
@@ -153,18 +153,18 @@ fn draws(
 
 /// The tokens of completions, and their positions in the texts that a network reads.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Tokens {
+pub struct CompletionTokens {
     /// Prompts with their completions, row by row, without each completion's last token, which is never read.
     pub texts: TextBatch,
     /// Positions whose outputs predict the tokens, counted through all rows.
-    pub places: Vec<i32>,
+    pub positions: Vec<i32>,
     /// The predicted tokens.
     pub targets: Vec<i32>,
     /// Index of each token's completion.
     pub of: Vec<usize>,
 }
 
-impl Tokens {
+impl CompletionTokens {
     /// Collects the tokens of all completions, `count` of each prompt, in texts that are padded to the longest one or
     /// to `width`.
     pub fn of(prompts: &[Prompt], completions: &[Completion], count: usize, width: usize) -> Self {
@@ -175,7 +175,7 @@ impl Tokens {
             all.map(|token| *token as i32).collect()
         };
         let rows: Vec<Vec<i32>> = completions.iter().enumerate().map(text).collect();
-        let texts = TextBatch::filled(&rows, width);
+        let texts = TextBatch::padded(&rows, width);
         let (mut places, mut targets, mut of) = (Vec::new(), Vec::new(), Vec::new());
         for (number, completion) in completions.iter().enumerate() {
             let first = number * texts.cols + prompts[number / count].tokens.len() - 1;
@@ -187,7 +187,7 @@ impl Tokens {
         }
         Self {
             texts,
-            places,
+            positions: places,
             targets,
             of,
         }
@@ -232,11 +232,11 @@ mod tests {
         };
         let prompts = [prompt(&[5, 6]), prompt(&[7])];
         let all = [&[8u32, 1][..], &[1], &[9], &[9, 9, 1]].map(completion);
-        let tokens = Tokens::of(&prompts, &all, 2, 0);
+        let tokens = CompletionTokens::of(&prompts, &all, 2, 0);
         assert_eq!(tokens.texts.cols, 3);
         assert_eq!(tokens.texts.inputs, [5, 6, 8, 5, 6, 0, 7, 0, 0, 7, 9, 9]);
         assert_eq!(tokens.texts.lengths, Some(vec![3, 2, 1, 3]));
-        assert_eq!(tokens.places, [1, 2, 4, 6, 9, 10, 11]);
+        assert_eq!(tokens.positions, [1, 2, 4, 6, 9, 10, 11]);
         assert_eq!(tokens.targets, [8, 1, 1, 9, 9, 9, 1]);
         assert_eq!(tokens.of, [0, 0, 1, 2, 3, 3, 3]);
     }

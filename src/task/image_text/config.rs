@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::evaluate::retrieval;
 use crate::faults::TableFaults;
-use crate::model::{Demand, ModelConfig, ModelInputs, TwoTowers, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, TwoTowers, Use};
 use crate::nn::Kind;
 use crate::one_table::is_usual;
 use crate::task::AnyTask;
@@ -103,16 +103,16 @@ impl TextEnd {
 
 /// Padding of texts to a common length.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fill {
+pub(super) struct TextPadding {
     /// Id of the padding token.
     pub id: i32,
     /// Common length of the texts in tokens.
     pub width: usize,
 }
 
-impl Fill {
+impl TextPadding {
     /// Pads tokens and segments of texts with these lengths to the common length.
-    pub(super) fn filled(self, texts: &TextBatch, lengths: Option<&[usize]>) -> TextBatch {
+    pub(super) fn pad(self, texts: &TextBatch, lengths: Option<&[usize]>) -> TextBatch {
         let (cols, width) = (texts.cols, self.width.max(texts.cols));
         let length = |row: usize| lengths.map_or(cols, |all| all[row]);
         let filled = |values: &[i32], with: i32| {
@@ -137,7 +137,7 @@ impl TaskFacts for ImageTextConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Captioned
     }
 
@@ -147,9 +147,9 @@ impl TaskFacts for ImageTextConfig {
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: Pooling::demand(self.pooling),
-            biased_scores: self.loss == ImageTextLoss::Sigmoid,
-            ..Demand::of(Use::ImageText)
+            pooled_text: Pooling::demand(self.pooling),
+            has_score_bias: self.loss == ImageTextLoss::Sigmoid,
+            ..Demand::plain(Use::ImageText)
         }
     }
 
@@ -181,7 +181,7 @@ impl TaskFacts for ImageTextConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
         if !model.uses().contains(&Use::ImageText) {
@@ -199,10 +199,10 @@ impl TaskFacts for ImageTextConfig {
                 )));
             }
         }
-        if let Some(misfit) = model.misfit(inputs.shape.image) {
+        if let Some(misfit) = model.image_size_fault(inputs.shape.image) {
             return Err(Error::usage(misfit));
         }
-        let network = TwoTowers::new(&model.under(&self.demand()), inputs);
+        let network = TwoTowers::new(&model.restricted_to(&self.demand()), inputs);
         let network = network.ok_or_else(|| {
             Error::usage("[task] image_text compares images with texts; the data has no images, or [model] has no network for them")
         })?;
@@ -239,20 +239,20 @@ mod tests {
 
     #[test]
     fn texts_are_filled_up_to_one_length() {
-        let fill = Fill { id: 1, width: 4 };
+        let fill = TextPadding { id: 1, width: 4 };
         let texts = TextBatch {
             inputs: vec![8, 3, 9, 8, 9, 0],
             segments: Some(vec![0, 0, 1, 0, 1, 1]),
             cols: 3,
             ..TextBatch::default()
         };
-        let filled = fill.filled(&texts, Some(&[3, 2]));
+        let filled = fill.pad(&texts, Some(&[3, 2]));
         assert_eq!(filled.inputs, [8, 3, 9, 1, 8, 9, 1, 1]);
         let segments = [0, 0, 1, 0, 0, 1, 0, 0];
         assert_eq!(filled.segments.as_deref(), Some(&segments[..]));
         assert_eq!((filled.lengths.is_none(), filled.cols), (true, 4));
         // Arrays without lengths are read whole, and arrays longer than the width stay as they are.
-        let long = Fill { id: 1, width: 2 };
-        assert_eq!(long.filled(&texts, None).inputs, texts.inputs);
+        let long = TextPadding { id: 1, width: 2 };
+        assert_eq!(long.pad(&texts, None).inputs, texts.inputs);
     }
 }

@@ -15,25 +15,25 @@
 mod config;
 pub mod sigmoid;
 
-use super::measures::Measures;
-use config::Fill;
+use super::metric_keys::MetricKeys;
+use config::TextPadding;
 pub use config::{EndToken, ImageTextConfig, ImageTextLoss, LargestId, TextEnd};
 
 use super::image_classification::pixels;
-use super::infer::Infers;
-use super::text_embedding::losses::{Groups, in_batch_scaled, normalized};
+use super::infer::InferenceTask;
+use super::text_embedding::losses::{Groups, in_batch_scaled, normalize_rows};
 use super::text_embedding::numbers;
-use super::whole_text::{Pooling, Reading};
+use super::whole_text::{Pooling, TextReading};
 use super::{Networks, Scored, Task, host, masked_lm};
 use crate::data::batch::{Batch, ImageBatch, TextBatch};
 use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::evaluate::retrieval::{self, Retrieval};
 use crate::model::encoder::EncoderInput;
-use crate::model::{GlobalTokens, ModelInputs, TwoTowers};
+use crate::model::{BuildContext, GlobalTokens, TwoTowers};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use crate::stack::state::ModelState;
 use crate::task::scored::{Count, Divisor, Term};
 use burn::module::Module;
@@ -48,10 +48,10 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss compares the rows of a step.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[("accuracy", &["loss"])],
     compares_rows: &["softmax", "sigmoid"],
-    ..Measures::of(KIND.kind).by(&["loss"])
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(&["loss"])
 };
 
 /// The metrics that this task defines.
@@ -74,25 +74,25 @@ pub struct ImageText {
     #[module(skip)]
     end: Option<TextEnd>,
     #[module(skip)]
-    fill: Option<Fill>,
+    fill: Option<TextPadding>,
     #[module(skip)]
-    reading: Reading,
+    reading: TextReading,
 }
 
 impl ImageText {
     /// Builds the task from both networks.
-    pub fn new(model: TwoTowers, config: &ImageTextConfig, inputs: &ModelInputs) -> Self {
+    pub fn new(model: TwoTowers, config: &ImageTextConfig, inputs: &BuildContext) -> Self {
         Self {
             model,
             seed: inputs.seed,
             loss: config.loss,
             group: config.group,
             end: config.end,
-            fill: config.fill.map(|id| Fill {
+            fill: config.fill.map(|id| TextPadding {
                 id: id as i32,
                 width: inputs.shape.context,
             }),
-            reading: Reading {
+            reading: TextReading {
                 towers: false,
                 pooling: config.pooling,
                 globals: GlobalTokens::None,
@@ -102,18 +102,18 @@ impl ImageText {
     }
 
     /// Returns the pooling of a text to one vector.
-    pub fn stands(&self) -> Pooling {
-        self.reading.stands(&self.model.text)
+    pub fn pooling(&self) -> Pooling {
+        self.reading.pooling(&self.model.text)
     }
 
     /// Returns the normalised embeddings `[rows, d_joint]` of images.
     pub fn images(&self, images: &ImageBatch, pass: &Pass) -> Tensor<2> {
-        self.directions(pixels(images, &self.device()), pass)
+        self.pixel_embeddings(pixels(images, &self.device()), pass)
     }
 
     /// Returns the normalised embeddings `[rows, d_joint]` of images given as pixels `[rows, channels, height, width]`.
-    pub(super) fn directions(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
-        normalized(pass.within(IMAGE, || self.model.of_images(pixels, pass)))
+    pub(super) fn pixel_embeddings(&self, pixels: Tensor<4>, pass: &Pass) -> Tensor<2> {
+        normalize_rows(pass.in_network(IMAGE, || self.model.embed_images(pixels, pass)))
     }
 
     /// Returns the normalised embeddings `[rows, d_joint]` of texts.
@@ -123,7 +123,7 @@ impl ImageText {
         let (globals, device) = (self.reading.globals, self.device());
         let input = match self.fill {
             Some(fill) => {
-                let filled = fill.filled(texts, lengths.as_deref());
+                let filled = fill.pad(texts, lengths.as_deref());
                 masked_lm::input(&filled, globals, &device)
             }
             None => EncoderInput {
@@ -131,10 +131,10 @@ impl ImageText {
                 ..masked_lm::input(texts, globals, &device)
             },
         };
-        let (pooled, _) = pass.within(TEXT, || {
+        let (pooled, _) = pass.in_network(TEXT, || {
             self.reading.vectors_of(&self.model.text, input, pass)
         });
-        normalized(self.model.of_pooled_texts(pooled))
+        normalize_rows(self.model.embed_pooled_texts(pooled))
     }
 
     /// Returns the scores `[images, texts]` of normalised embeddings.
@@ -145,7 +145,7 @@ impl ImageText {
 
     /// Returns the loss summed over the rows of these embeddings, `[1]`, and the number of images whose own text is the
     /// nearest, `[1]`.
-    fn compared(&self, images: &Tensor<2>, texts: &Tensor<2>, groups: Groups) -> [Tensor<1>; 2] {
+    fn contrast(&self, images: &Tensor<2>, texts: &Tensor<2>, groups: Groups) -> [Tensor<1>; 2] {
         let scaled = |cosines| self.model.scores(cosines);
         match self.loss {
             ImageTextLoss::Softmax => {
@@ -163,7 +163,7 @@ impl ImageText {
     /// Returns the normalised embedding `[1, d_joint]` of a class that some texts name: the normalised mean of the
     /// texts' embeddings (Radford et al. 2021, section 3.1.4).
     pub fn class_vector(&self, texts: &TextBatch) -> Tensor<2> {
-        normalized(self.texts(texts, &Pass::evaluation()).mean_dim(0))
+        normalize_rows(self.texts(texts, &Pass::evaluation()).mean_dim(0))
     }
 
     /// Returns the device of the parameters.
@@ -181,12 +181,12 @@ impl Task for ImageText {
             size: self.group.unwrap_or(batch.rows),
             samples: &batch.samples,
         };
-        let [loss, hits] = self.compared(&images, &texts, groups);
-        let predictions = (!pass.trains()).then(|| {
+        let [loss, hits] = self.contrast(&images, &texts, groups);
+        let predictions = (!pass.is_training()).then(|| {
             let [_, width] = images.dims();
             let [images, texts] = [images, texts].map(numbers);
             let named = captioned.texts.clone();
-            Predictions::ImageText(Retrieval::of(width, &images, &texts, named))
+            Predictions::ImageText(Retrieval::new(width, &images, &texts, named))
         });
         let hits = Count {
             sum: hits,
@@ -204,14 +204,14 @@ impl Task for ImageText {
         }
     }
 
-    fn sample(&self, batch: &Batch) -> Sample {
+    fn sample(&self, batch: &Batch) -> ProbeSample {
         let captions = &host::captioned(batch).captions;
         let lengths = captions.lengths.clone().filter(|_| self.fill.is_none());
         let cols = self.fill.map_or(captions.cols, |fill| fill.width);
         let lengths = lengths.unwrap_or_else(|| vec![cols.max(captions.cols); batch.rows]);
-        Sample {
+        ProbeSample {
             within: TEXT,
-            ..host::longest(lengths.into_iter())
+            ..host::longest_row(lengths.into_iter())
         }
     }
 
@@ -222,7 +222,7 @@ impl Task for ImageText {
     fn networks(&self) -> Networks<'_> {
         Networks {
             image_text: Some(self),
-            infers: Some(self as &dyn Infers),
+            infers: Some(self as &dyn InferenceTask),
             ..Networks::default()
         }
     }

@@ -9,7 +9,7 @@
 //! (`model::two_towers::sigmoid`).
 
 use crate::kernel::composed::softplus;
-use crate::task::text_embedding::losses::{Groups, InBatch, in_groups};
+use crate::task::text_embedding::losses::{Groups, InBatchLoss, grouped_loss};
 use burn::tensor::{DType, FloatDType, Int, Tensor, TensorData};
 
 /// Computes the loss of normalised embeddings `[rows, d_joint]` of images and texts, a group at a time; `scaled`
@@ -19,13 +19,13 @@ pub fn pairwise(
     texts: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
     groups: Groups,
-) -> InBatch {
-    in_groups(images, texts, scaled, groups, of_pairs)
+) -> InBatchLoss {
+    grouped_loss(images, texts, scaled, groups, pair_loss)
 }
 
 /// Sums the loss over all pairs of scores `[rows, rows]`, `[1]`, in at least 32 bits; row i belongs to column
 /// `partners[i]`. −ln σ(−s) is softplus(s), and −ln σ(s) is softplus(s) − s.
-fn of_pairs(scores: Tensor<2>, partners: &[i32]) -> Tensor<1> {
+fn pair_loss(scores: Tensor<2>, partners: &[i32]) -> Tensor<1> {
     let scores = match scores.dtype() {
         DType::F16 | DType::BF16 => scores.cast(FloatDType::F32),
         _ => scores,
@@ -38,13 +38,13 @@ fn of_pairs(scores: Tensor<2>, partners: &[i32]) -> Tensor<1> {
 
 #[cfg(test)]
 mod tests {
-    use super::of_pairs;
+    use super::pair_loss;
     use burn::tensor::{Device, Tensor};
 
     #[test]
     fn pairs_that_belong_together_are_told_by_their_columns() {
         let scores: Tensor<2> = Tensor::from_data([[2.0, -1.0], [0.5, 3.0]], &Device::flex());
-        let found = of_pairs(scores, &[0, 1]).into_data();
+        let found = pair_loss(scores, &[0, 1]).into_data();
         let found = found.iter::<f32>().next().unwrap();
         let loss = |z: f32, s: f32| (1.0 + (-z * s).exp()).ln();
         let wanted = loss(1.0, 2.0) + loss(-1.0, -1.0) + loss(-1.0, 0.5) + loss(1.0, 3.0);

@@ -1,10 +1,10 @@
 //! Captioning: `logits` at every position of `input_ids`, given each row's image in `pixel_values`. Labels are the
 //! inputs themselves, as in Hugging Face's models, and are shifted here.
 
-use super::causal_lm::{hidden, shifted};
+use super::causal_lm::{hidden, shift_labels};
 use super::{
-    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement,
-    Scores,
+    ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays, PIXEL_VALUES,
+    Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::model::LanguageModel;
@@ -14,16 +14,16 @@ use burn::tensor::{Tensor, TensorData};
 
 impl Captioning {
     /// Returns the image network's outputs for the rows' images.
-    fn looked_at(&self, given: &InputArrays, pass: &Pass) -> Tensor<3> {
+    fn image_memory(&self, given: &InputArrays, pass: &Pass) -> Tensor<3> {
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];
         let pixels = TensorData::new(given.pixels.clone(), shape);
         let pixels = Tensor::from_data(pixels, &self.device());
-        self.model.look(pixels, pass)
+        self.model.image_memory(pixels, pass)
     }
 }
 
-impl Infers for Captioning {
+impl InferenceTask for Captioning {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
         let pixels = ArrayContent::Pixels {
@@ -41,17 +41,21 @@ impl Infers for Captioning {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
-        let network = self.model.seeing(self.looked_at(given, pass));
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
+        let network = self.model.with_images(self.image_memory(given, pass));
         let hidden = hidden(&network, given, pass);
-        Inferred::of(Scores::of_tokens(network.logits(hidden)))
+        InferenceOutputs::of(Scores::for_tokens(network.logits(hidden)))
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
-        hidden(&self.model.seeing(self.looked_at(given, pass)), given, pass);
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
+        hidden(
+            &self.model.with_images(self.image_memory(given, pass)),
+            given,
+            pass,
+        );
     }
 
     fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
-        shifted(given, labels)
+        shift_labels(given, labels)
     }
 }

@@ -2,7 +2,8 @@
 //! and are shifted here.
 
 use super::{
-    ATTENTION_MASK, ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, Scores,
+    ATTENTION_MASK, ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays,
+    Scores,
 };
 use crate::data::{NOT_SCORED, Shape};
 use crate::model::LanguageModel;
@@ -11,7 +12,7 @@ use crate::nn::pass::Pass;
 use crate::task::{CausalLm, host};
 use burn::tensor::Tensor;
 
-impl Infers for CausalLm {
+impl InferenceTask for CausalLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let below = shape.vocab_size;
         let targets = ArrayContent::Targets {
@@ -23,24 +24,24 @@ impl Infers for CausalLm {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let network = self.model.network();
-        Inferred::of(Scores::of_tokens(
+        InferenceOutputs::of(Scores::for_tokens(
             network.logits(hidden(network, given, pass)),
         ))
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         hidden(self.model.network(), given, pass);
     }
 
     fn targets(&self, given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
-        shifted(given, labels)
+        shift_labels(given, labels)
     }
 }
 
 /// Shifts labels left by one position: the label after each token.
-pub(super) fn shifted(given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
+pub(super) fn shift_labels(given: &InputArrays, labels: &str) -> Option<Vec<i32>> {
     let labels = given.integers.get(labels)?;
     let rows = labels.values.chunks(labels.cols);
     let next = rows.flat_map(|row| row[1..].iter().copied().chain([NOT_SCORED]));

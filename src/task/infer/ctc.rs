@@ -2,8 +2,8 @@
 //! the transcripts, padded with -100. The loss is the mean over recordings, each divided as the task's reduction says.
 
 use super::{
-    ATTENTION_MASK, ArrayContent, INPUT_VALUES, Inferred, Infers, Input, InputArrays, LABELS,
-    Requirement, Scores,
+    ATTENTION_MASK, ArrayContent, INPUT_VALUES, InferenceOutputs, InferenceTask, Input,
+    InputArrays, LABELS, Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::SpeechBatch;
@@ -28,7 +28,7 @@ impl Ctc {
     }
 }
 
-impl Infers for Ctc {
+impl InferenceTask for Ctc {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let targets = ArrayContent::Targets {
             of: LABELS,
@@ -42,16 +42,16 @@ impl Infers for Ctc {
         ]
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let Frames { states, .. } = self.frames(&Self::speech(given), pass);
-        Inferred::of(Scores::of_tokens(self.model.scores(states)))
+        InferenceOutputs::of(Scores::for_tokens(self.model.scores(states)))
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         self.frames(&Self::speech(given), pass);
     }
 
-    fn answers(&self, given: &InputArrays, name: &str) -> Option<usize> {
+    fn count_labels(&self, given: &InputArrays, name: &str) -> Option<usize> {
         given.values(name).map(|_| given.rows)
     }
 

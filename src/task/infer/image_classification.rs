@@ -1,8 +1,8 @@
 //! Image classification: `logits` of every row, from `pixel_values`.
 
 use super::{
-    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, PIXEL_VALUES, Requirement,
-    Scores, floats,
+    ArrayContent, InferenceOutputs, InferenceTask, Input, InputArrays, LABELS, LOGITS,
+    PIXEL_VALUES, Requirement, Scores, floats,
 };
 use crate::data::Shape;
 use crate::model::ImageModel;
@@ -10,7 +10,7 @@ use crate::nn::pass::Pass;
 use crate::task::ImageClassification;
 use burn::tensor::{Tensor, TensorData};
 
-impl Infers for ImageClassification {
+impl InferenceTask for ImageClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
         let pixels = ArrayContent::Pixels {
@@ -27,12 +27,12 @@ impl Infers for ImageClassification {
         ]
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let device = self.head.weight.val().device();
         let [channels, height, width] = given.image;
         let shape = [given.rows, channels, height, width];
         let pixels = TensorData::new(given.pixels.clone(), shape);
-        let seen = self.seen(Tensor::from_data(pixels, &device), pass);
+        let seen = self.outputs(Tensor::from_data(pixels, &device), pass);
         let pooled = match &self.model {
             // The mean over the last feature map, in the shape that it has in Hugging Face's models.
             ImageModel::Resnet(_) => {
@@ -42,13 +42,13 @@ impl Infers for ImageClassification {
             ImageModel::Swin(_) => Some(floats(seen.features.clone())),
             ImageModel::Vision(_) => None,
         };
-        Inferred {
-            scores: vec![Scores::of_rows(LOGITS, seen.logits(), LABELS)],
+        InferenceOutputs {
+            scores: vec![Scores::for_rows(LOGITS, seen.logits(), LABELS)],
             pooled,
         }
     }
 
-    fn ends_normed(&self) -> bool {
+    fn last_hidden_is_normed(&self) -> bool {
         false
     }
 }

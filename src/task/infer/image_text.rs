@@ -2,8 +2,8 @@
 //! transformers' CLIP, from `pixel_values` and `input_ids`. Row n of both is a pair.
 
 use super::{
-    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement,
-    Scores, masked_lm,
+    ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays, PIXEL_VALUES,
+    Requirement, Scores, masked_lm,
 };
 use crate::data::Shape;
 use crate::nn::pass::Pass;
@@ -15,44 +15,47 @@ pub const IMAGE_EMBEDS: &str = "image_embeds";
 /// Name of the text embeddings.
 pub const TEXT_EMBEDS: &str = "text_embeds";
 
-impl Infers for ImageText {
+impl InferenceTask for ImageText {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let [channels, height, width] = shape.image.unwrap_or_default();
         let pixels = ArrayContent::Pixels {
             channels,
             size: Some([height, width]),
         };
-        let mut all = masked_lm::of_texts(&self.model.text, shape);
+        let mut all = masked_lm::text_inputs(&self.model.text, shape);
         all.push(Input::new(PIXEL_VALUES, pixels, Requirement::Always));
         all
     }
 
     /// Embeds only the texts if the rows have no images, and the other way round.
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let mut scores = Vec::new();
         if !given.pixels.is_empty() {
             let [channels, height, width] = given.image;
             let shape = [given.rows, channels, height, width];
             let pixels = TensorData::new(given.pixels.clone(), shape);
             let pixels = Tensor::from_data(pixels, &self.device());
-            scores.push(named(IMAGE_EMBEDS, self.directions(pixels, pass)));
+            scores.push(embedding_scores(
+                IMAGE_EMBEDS,
+                self.pixel_embeddings(pixels, pass),
+            ));
         }
         if given.values(INPUT_IDS).is_some() {
             let texts = self.texts(&masked_lm::texts(given), pass);
-            scores.push(named(TEXT_EMBEDS, texts));
+            scores.push(embedding_scores(TEXT_EMBEDS, texts));
         }
-        Inferred {
+        InferenceOutputs {
             scores,
             pooled: None,
         }
     }
 
-    fn ends_normed(&self) -> bool {
+    fn last_hidden_is_normed(&self) -> bool {
         false
     }
 }
 
 /// Returns embeddings as scores, which have no labels.
-fn named(name: &'static str, directions: Tensor<2>) -> Scores {
-    Scores::of_rows(name, directions, name)
+fn embedding_scores(name: &'static str, directions: Tensor<2>) -> Scores {
+    Scores::for_rows(name, directions, name)
 }

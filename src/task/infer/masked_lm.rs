@@ -2,9 +2,9 @@
 //! for next-sentence prediction, or `sop_logits` for sentence order.
 
 use super::{
-    ATTENTION_MASK, ArrayContent, GLOBAL_ATTENTION_MASK, INPUT_IDS, Inferred, Infers, Input,
-    InputArrays, LABELS, LOGITS, NEXT_SENTENCE_LABEL, ORDER_LOGITS, PAIR_LOGITS, Requirement,
-    SENTENCE_ORDER_LABEL, Scores, TOKEN_TYPE_IDS, floats,
+    ATTENTION_MASK, ArrayContent, GLOBAL_ATTENTION_MASK, INPUT_IDS, InferenceOutputs,
+    InferenceTask, Input, InputArrays, LABELS, LOGITS, NEXT_SENTENCE_LABEL, ORDER_LOGITS,
+    PAIR_LOGITS, Requirement, SENTENCE_ORDER_LABEL, Scores, TOKEN_TYPE_IDS, floats,
 };
 use crate::data::Shape;
 use crate::data::batch::TextBatch;
@@ -32,13 +32,13 @@ pub(super) fn inputs(encoder: &Encoder, shape: &Shape) -> Vec<Input> {
         all.push(Input::new(TOKEN_TYPE_IDS, segments, Requirement::Never));
     }
     if encoder.sees_globals() {
-        all.push(Input::globals());
+        all.push(Input::global_mask());
     }
     all
 }
 
 /// Returns the arrays that a text network reads.
-pub(super) fn of_texts(model: &TextModel, shape: &Shape) -> Vec<Input> {
+pub(super) fn text_inputs(model: &TextModel, shape: &Shape) -> Vec<Input> {
     match model {
         TextModel::Encoder(encoder) => inputs(encoder, shape),
         TextModel::Recurrent(_) | TextModel::Convolutional(_) => {
@@ -79,21 +79,23 @@ pub(super) fn texts(given: &InputArrays) -> TextBatch {
 pub(super) fn input(given: &InputArrays, globals: GlobalTokens, device: &Device) -> EncoderInput {
     let input = read(&texts(given), globals, device);
     EncoderInput {
-        globals: given.marked(GLOBAL_ATTENTION_MASK).or(input.globals),
+        globals: given
+            .marked_positions(GLOBAL_ATTENTION_MASK)
+            .or(input.globals),
         ..input
     }
 }
 
 /// Returns the names of the labels and of the logits of segment pairs.
-fn names(pairs: Pairs) -> [&'static str; 2] {
+fn pair_output_names(pairs: Pairs) -> [&'static str; 2] {
     match pairs {
         Pairs::SentenceOrder => [SENTENCE_ORDER_LABEL, ORDER_LOGITS],
         Pairs::NextSentence | Pairs::None => [NEXT_SENTENCE_LABEL, PAIR_LOGITS],
     }
 }
 
-impl Infers for MaskedLm {
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+impl InferenceTask for MaskedLm {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         let device = self.model.embedding.weight.val().device();
         self.states(input(given, self.globals, &device), true, pass);
     }
@@ -111,18 +113,18 @@ impl Infers for MaskedLm {
         }));
         if self.pair_head.is_some() {
             let classes = ArrayContent::Classes { below: 2 };
-            let [labels, _] = names(self.pairs);
+            let [labels, _] = pair_output_names(self.pairs);
             all.push(Input::new(labels, classes, Requirement::Never));
         }
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let device = self.model.embedding.weight.val().device();
         // The encoder's hidden states are written out, even if predictions are made from other states.
         let states = self.states(input(given, self.globals, &device), true, pass);
-        let [rows, tokens, d] = states.guessing.dims();
-        let flat = states.guessing.reshape([1, rows * tokens, d]);
+        let [rows, tokens, d] = states.prediction.dims();
+        let flat = states.prediction.reshape([1, rows * tokens, d]);
         let values = self.head.forward(flat, &self.model);
         let vocab = values.dims()[1];
         let mut scores = vec![Scores {
@@ -132,15 +134,15 @@ impl Infers for MaskedLm {
             labels: LABELS,
         }];
         let pooled = (self.model.pooler.is_some() || self.pair_head.is_some())
-            .then_some(states.last)
+            .then_some(states.encoder_output)
             .flatten()
             .map(|hidden| self.model.pooled(hidden, None));
         if let (Some(head), Some(pooled)) = (&self.pair_head, &pooled) {
-            let values = heads::classes(head, pooled.clone());
-            let [labels, name] = names(self.pairs);
-            scores.push(Scores::of_rows(name, values, labels));
+            let values = heads::class_scores(head, pooled.clone());
+            let [labels, name] = pair_output_names(self.pairs);
+            scores.push(Scores::for_rows(name, values, labels));
         }
-        Inferred {
+        InferenceOutputs {
             scores,
             pooled: pooled.filter(|_| self.model.pooler.is_some()).map(floats),
         }

@@ -7,14 +7,14 @@
 mod captioning;
 mod causal_lm;
 mod ctc;
-mod given;
 mod image_classification;
 mod image_text;
+mod input_arrays;
 mod masked_lm;
 mod multi_label;
 mod names;
 mod pairs;
-mod passed;
+mod pass_outputs;
 mod permuted_lm;
 mod question_answering;
 mod regression;
@@ -30,10 +30,10 @@ use crate::data::{Shape, SpeechShape};
 use crate::kernel;
 use crate::nn::pass::Pass;
 use burn::tensor::{Tensor, TensorData};
-pub use given::{InputArrays, Matrix, Start};
 pub use image_text::{IMAGE_EMBEDS, TEXT_EMBEDS};
+pub use input_arrays::{DecoderStart, InputArrays, IntMatrix};
 pub use names::arrays;
-pub use passed::{Passed, Scored, passed};
+pub use pass_outputs::{LabelCounts, PassOutputs, run_pass};
 use std::fmt::Debug;
 
 /// Token ids `[rows, tokens]`; for an encoder-decoder those of the source.
@@ -74,9 +74,9 @@ pub struct Input {
     /// Name of the array.
     pub name: &'static str,
     /// Content of the array.
-    pub holds: ArrayContent,
+    pub content: ArrayContent,
     /// Whether the array must be given.
-    pub needed: Requirement,
+    pub requirement: Requirement,
 }
 
 /// Whether an array must be given.
@@ -160,7 +160,7 @@ pub enum ArrayContent {
 
 impl ArrayContent {
     /// Returns whether the array holds labels.
-    pub fn is_answers(self) -> bool {
+    pub fn is_labels(self) -> bool {
         match self {
             Self::Targets { .. }
             | Self::Classes { .. }
@@ -182,8 +182,8 @@ impl Input {
     fn new(name: &'static str, holds: ArrayContent, needed: Requirement) -> Self {
         Self {
             name,
-            holds,
-            needed,
+            content: holds,
+            requirement: needed,
         }
     }
 
@@ -202,7 +202,7 @@ impl Input {
     }
 
     /// Returns the optional mask of global tokens.
-    fn globals() -> Self {
+    fn global_mask() -> Self {
         let marks = ArrayContent::Marks { of: INPUT_IDS };
         Self::new(GLOBAL_ATTENTION_MASK, marks, Requirement::Never)
     }
@@ -228,7 +228,7 @@ pub struct Scores {
 
 /// Results of a forward pass, without those that the pass records.
 #[derive(Clone, Debug, Default)]
-pub struct Inferred {
+pub struct InferenceOutputs {
     /// Scores of the task's heads.
     pub scores: Vec<Scores>,
     /// The pooled vector of each text or image, if the model has a pooler.
@@ -236,16 +236,16 @@ pub struct Inferred {
 }
 
 /// A task as a function of arrays.
-pub trait Infers: Debug {
+pub trait InferenceTask: Debug {
     /// Returns the arrays that the task reads, for a run whose data has this shape.
     fn inputs(&self, shape: &Shape) -> Vec<Input>;
 
     /// Runs the task on some rows.
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred;
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs;
 
     /// Runs the network on some rows only for what the pass records, without scores if these are expensive. If a run
     /// reads the two texts of a pair separately, the rows are single texts.
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         self.infer(given, pass);
     }
 
@@ -256,7 +256,7 @@ pub trait Infers: Debug {
     }
 
     /// Returns the number of labels in the array of this name that are scored; `None` if the array is not given.
-    fn answers(&self, given: &InputArrays, labels: &str) -> Option<usize> {
+    fn count_labels(&self, given: &InputArrays, labels: &str) -> Option<usize> {
         let targets = self.targets(given, labels)?;
         Some(targets.iter().filter(|target| **target >= 0).count())
     }
@@ -268,7 +268,7 @@ pub trait Infers: Debug {
 
     /// Returns whether the last of `hidden_states.N` is the one after the final norm. This is so in Hugging Face's text
     /// models, but not in its vision transformers, and not in Reformer, which returns its two streams side by side.
-    fn ends_normed(&self) -> bool {
+    fn last_hidden_is_normed(&self) -> bool {
         true
     }
 }
@@ -285,7 +285,7 @@ impl Scores {
     }
 
     /// Returns the scores over the vocabulary at every position, `[rows, tokens, vocab]`.
-    fn of_tokens(logits: Tensor<3>) -> Self {
+    fn for_tokens(logits: Tensor<3>) -> Self {
         let [rows, tokens, vocab] = logits.dims();
         Self {
             name: LOGITS,
@@ -296,7 +296,7 @@ impl Scores {
     }
 
     /// Returns the scores over the classes for every row, `[rows, classes]`.
-    fn of_rows(name: &'static str, values: Tensor<2>, labels: &'static str) -> Self {
+    fn for_rows(name: &'static str, values: Tensor<2>, labels: &'static str) -> Self {
         Self {
             name,
             shape: values.dims().to_vec(),
@@ -306,7 +306,7 @@ impl Scores {
     }
 }
 
-impl Inferred {
+impl InferenceOutputs {
     fn of(scores: Scores) -> Self {
         Self {
             scores: vec![scores],

@@ -1,7 +1,8 @@
 //! Multi-label classification: `logits` `[rows, classes]`.
 
 use super::{
-    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores, masked_lm,
+    ArrayContent, InferenceOutputs, InferenceTask, Input, InputArrays, LABELS, LOGITS, Scores,
+    masked_lm,
 };
 use crate::data::Shape;
 use crate::nn::pass::Pass;
@@ -9,31 +10,31 @@ use crate::task::MultiLabel;
 use crate::task::multi_label::loss;
 use burn::tensor::Tensor;
 
-impl Infers for MultiLabel {
+impl InferenceTask for MultiLabel {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let mut all = masked_lm::of_texts(&self.model, shape);
+        let mut all = masked_lm::text_inputs(&self.model, shape);
         let classes = shape.classes.len();
         all.push(Input::labels(ArrayContent::Indicators { classes }));
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         let lengths = input.lengths.clone();
         let (scores, hidden) = self.scores_and_hidden_of(input, pass);
-        Inferred {
-            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+        InferenceOutputs {
+            scores: vec![Scores::for_rows(LOGITS, scores, LABELS)],
             pooled: masked_lm::pooled(&self.model, hidden, lengths.as_deref()),
         }
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         self.model.forward(input, pass);
     }
 
     /// Counts one label for each row, which may hold several classes or none.
-    fn answers(&self, given: &InputArrays, labels: &str) -> Option<usize> {
+    fn count_labels(&self, given: &InputArrays, labels: &str) -> Option<usize> {
         given.numbers.get(labels).map(|_| given.rows)
     }
 

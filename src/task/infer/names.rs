@@ -1,7 +1,7 @@
 //! Names of a forward pass's arrays, as in Hugging Face's models.
 
-use super::{Inferred, POOLER_OUTPUT, floats};
-use crate::nn::record::{AttentionKey, Recorded};
+use super::{InferenceOutputs, POOLER_OUTPUT, floats};
+use crate::nn::record::{AttentionKey, RecordedValues};
 use burn::tensor::TensorData;
 
 /// Collects the arrays of a forward pass by name, batch first, in an order that does not depend on the rows. With
@@ -9,8 +9,8 @@ use burn::tensor::TensorData;
 /// a reversible stack puts its two streams side by side in its last hidden states, whereas all of `hidden_states.N` are
 /// the second stream.
 pub fn arrays(
-    inferred: Inferred,
-    mut recorded: Recorded,
+    inferred: InferenceOutputs,
+    mut recorded: RecordedValues,
     ends_normed: bool,
 ) -> Vec<(String, TensorData)> {
     let mut all = Vec::new();
@@ -42,7 +42,7 @@ pub fn arrays(
     for (attended, x) in recorded.attentions {
         let AttentionKey {
             network,
-            crossed,
+            is_cross: crossed,
             layer,
         } = attended;
         let prefix = match crossed {

@@ -6,7 +6,7 @@
 
 use super::{
     ATTENTION_MASK, ArrayContent, DECODER_ATTENTION_MASK, DECODER_INPUT_IDS, GLOBAL_ATTENTION_MASK,
-    INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, Requirement, Scores,
+    INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays, LABELS, Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::PairBatch;
@@ -39,7 +39,7 @@ fn inputs(shape: &Shape, [source, target]: [Option<usize>; 2], together: bool) -
     all
 }
 
-impl Infers for Translation {
+impl InferenceTask for Translation {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let longest = match &self.model {
             PairModel::EncoderDecoder(network) => {
@@ -54,21 +54,21 @@ impl Infers for Translation {
         if let PairModel::EncoderDecoder(network) = &self.model
             && network.encoder.stack.sees_globals()
         {
-            all.push(Input::globals());
+            all.push(Input::global_mask());
         }
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let head = self.model.vocabulary_head();
-        Inferred::of(Scores::of_tokens(head.logits(hidden(self, given, pass))))
+        InferenceOutputs::of(Scores::for_tokens(head.logits(hidden(self, given, pass))))
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         hidden(self, given, pass);
     }
 
-    fn ends_normed(&self) -> bool {
+    fn last_hidden_is_normed(&self) -> bool {
         match &self.model {
             PairModel::EncoderDecoder(_) => true,
             // Its last hidden states are computed from those of the cells and other inputs.
@@ -84,16 +84,17 @@ fn hidden(task: &Translation, given: &InputArrays, pass: &Pass) -> Tensor<3> {
     let source = host::matrix(&source.values, source.cols, &device);
     let target = host::matrix(&target.values, target.cols, &device);
     let lengths = given.lengths(ATTENTION_MASK);
-    let source_marks = (lengths, given.marked(GLOBAL_ATTENTION_MASK));
-    task.model.hidden_marked(source, source_marks, target, pass)
+    let source_marks = (lengths, given.marked_positions(GLOBAL_ATTENTION_MASK));
+    task.model
+        .hidden_states_with_globals(source, source_marks, target, pass)
 }
 
-impl Infers for PrefixLm {
+impl InferenceTask for PrefixLm {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         inputs(shape, [self.model.max_len(); 2], true)
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let (source, target) = (given.matrix(INPUT_IDS), given.decoder_inputs());
         let source_lengths = given.lengths(ATTENTION_MASK);
         let pairs = PairBatch {
@@ -105,6 +106,6 @@ impl Infers for PrefixLm {
             target_lengths: vec![target.cols; given.rows],
             target_cols: target.cols,
         };
-        Inferred::of(Scores::of_tokens(self.logits(&pairs, pass)))
+        InferenceOutputs::of(Scores::for_tokens(self.logits(&pairs, pass)))
     }
 }

@@ -3,15 +3,16 @@
 
 use super::masked_lm::{input, inputs};
 use super::{
-    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores,
+    ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays, LABELS, LOGITS,
+    Scores,
 };
 use crate::data::Shape;
 use crate::model::GlobalTokens;
 use crate::nn::pass::Pass;
 use crate::task::PermutedLm;
 
-impl Infers for PermutedLm {
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+impl InferenceTask for PermutedLm {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         self.model
             .forward(input(given, GlobalTokens::None, &self.device()), pass);
     }
@@ -25,14 +26,14 @@ impl Infers for PermutedLm {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let input = input(given, GlobalTokens::None, &self.device());
         let hidden = self.model.forward(input, pass);
         let [rows, tokens, d] = hidden.dims();
         let flat = hidden.reshape([1, rows * tokens, d]);
         let values = self.head.forward(flat, &self.model);
         let vocab = values.dims()[1];
-        Inferred {
+        InferenceOutputs {
             scores: vec![Scores {
                 name: LOGITS,
                 values,

@@ -1,7 +1,8 @@
 //! Question answering: `start_logits` and `end_logits` `[rows, tokens]`.
 
 use super::{
-    ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, Requirement, Scores, masked_lm,
+    ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays, Requirement,
+    Scores, masked_lm,
 };
 use crate::data::Shape;
 use crate::nn::pass::Pass;
@@ -12,9 +13,9 @@ use burn::tensor::Tensor;
 pub const POSITIONS: [&str; 2] = ["start_positions", "end_positions"];
 const LOGITS: [&str; 2] = ["start_logits", "end_logits"];
 
-impl Infers for QuestionAnswering {
+impl InferenceTask for QuestionAnswering {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let mut all = masked_lm::of_texts(&self.model, shape);
+        let mut all = masked_lm::text_inputs(&self.model, shape);
         let position = ArrayContent::Position { of: INPUT_IDS };
         let [start, end] = POSITIONS;
         all.push(Input::new(start, position, Requirement::IfGiven(end)));
@@ -22,16 +23,16 @@ impl Infers for QuestionAnswering {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let input = masked_lm::input(given, self.globals, &self.device());
         let scores = self.scores(input, pass);
         let [twice, cols] = scores.dims();
         let both = scores.reshape([twice / 2, 2, cols]);
         let side = |side: usize| {
             let values = both.clone().narrow(1, side, 1).reshape([twice / 2, cols]);
-            Scores::of_rows(LOGITS[side], values, POSITIONS[side])
+            Scores::for_rows(LOGITS[side], values, POSITIONS[side])
         };
-        Inferred {
+        InferenceOutputs {
             scores: vec![side(0), side(1)],
             pooled: None,
         }

@@ -2,15 +2,15 @@
 //! Hugging Face's discriminators. Labels are 1 for replaced tokens and 0 otherwise.
 
 use super::{
-    ATTENTION_MASK, ArrayContent, INPUT_IDS, Inferred, Infers, Input, InputArrays, LABELS, LOGITS,
-    Scores, masked_lm,
+    ATTENTION_MASK, ArrayContent, INPUT_IDS, InferenceOutputs, InferenceTask, Input, InputArrays,
+    LABELS, LOGITS, Scores, masked_lm,
 };
 use crate::data::{NOT_SCORED, Shape};
 use crate::model::GlobalTokens;
 use crate::nn::pass::Pass;
 use crate::task::ReplacedToken;
 
-impl Infers for ReplacedToken {
+impl InferenceTask for ReplacedToken {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let mut all = masked_lm::inputs(&self.model, shape);
         all.push(Input::labels(ArrayContent::Targets {
@@ -20,13 +20,13 @@ impl Infers for ReplacedToken {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let scores = self.scores(
             masked_lm::input(given, GlobalTokens::None, &self.device()),
             pass,
         );
         let [rows, tokens] = scores.dims();
-        Inferred::of(Scores {
+        InferenceOutputs::of(Scores {
             name: LOGITS,
             values: scores.reshape([rows * tokens, 1]),
             shape: vec![rows, tokens],

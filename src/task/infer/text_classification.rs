@@ -2,15 +2,16 @@
 
 use super::{ATTENTION_MASK, GLOBAL_ATTENTION_MASK};
 use super::{
-    ArrayContent, Inferred, Infers, Input, InputArrays, LABELS, LOGITS, Scores, masked_lm,
+    ArrayContent, InferenceOutputs, InferenceTask, Input, InputArrays, LABELS, LOGITS, Scores,
+    masked_lm,
 };
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::TextClassification;
 
-impl Infers for TextClassification {
+impl InferenceTask for TextClassification {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
-        let mut all = masked_lm::of_texts(&self.model, shape);
+        let mut all = masked_lm::text_inputs(&self.model, shape);
         // Texts that are read separately share no row in which global tokens of both could be marked.
         all.retain(|input| !self.reading.towers || input.name != GLOBAL_ATTENTION_MASK);
         let below = shape.classes.len();
@@ -18,7 +19,7 @@ impl Infers for TextClassification {
         all
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let device = self.device();
         let (scores, hidden) = match given.integers.contains_key(GLOBAL_ATTENTION_MASK) {
             true => {
@@ -28,13 +29,13 @@ impl Infers for TextClassification {
             false => self.scores_and_hidden(&masked_lm::texts(given), &device, pass),
         };
         let lengths = given.lengths(ATTENTION_MASK);
-        Inferred {
-            scores: vec![Scores::of_rows(LOGITS, scores, LABELS)],
+        InferenceOutputs {
+            scores: vec![Scores::for_rows(LOGITS, scores, LABELS)],
             pooled: masked_lm::pooled(&self.model, hidden, lengths.as_deref()),
         }
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         let input = masked_lm::input(given, self.reading.globals, &self.device());
         self.model.forward(input, pass);
     }

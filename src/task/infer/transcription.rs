@@ -2,8 +2,8 @@
 //! decoder's inputs are `decoder_input_ids`, or `labels` shifted right by one position.
 
 use super::{
-    ArrayContent, DECODER_INPUT_IDS, INPUT_FEATURES, Inferred, Infers, Input, InputArrays, LABELS,
-    Requirement, Scores,
+    ArrayContent, DECODER_INPUT_IDS, INPUT_FEATURES, InferenceOutputs, InferenceTask, Input,
+    InputArrays, LABELS, Requirement, Scores,
 };
 use crate::data::Shape;
 use crate::data::batch::SpeechBatch;
@@ -28,7 +28,7 @@ impl Transcription {
     }
 }
 
-impl Infers for Transcription {
+impl InferenceTask for Transcription {
     fn inputs(&self, shape: &Shape) -> Vec<Input> {
         let speech = shape.speech.unwrap_or_default();
         let below = shape.vocab_size;
@@ -52,12 +52,12 @@ impl Infers for Transcription {
         ]
     }
 
-    fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+    fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
         let head = self.model.vocabulary_head();
-        Inferred::of(Scores::of_tokens(head.logits(self.hidden(given, pass))))
+        InferenceOutputs::of(Scores::for_tokens(head.logits(self.hidden(given, pass))))
     }
 
-    fn read(&self, given: &InputArrays, pass: &Pass) {
+    fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
         self.hidden(given, pass);
     }
 }

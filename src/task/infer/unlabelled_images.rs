@@ -1,7 +1,9 @@
 //! Hidden states of whole images, from `pixel_values`, for tasks that learn without classes: `encode` computes
 //! embeddings from them. There are no scores.
 
-use super::{ArrayContent, Inferred, Infers, Input, InputArrays, PIXEL_VALUES, Requirement};
+use super::{
+    ArrayContent, InferenceOutputs, InferenceTask, Input, InputArrays, PIXEL_VALUES, Requirement,
+};
 use crate::data::Shape;
 use crate::nn::pass::Pass;
 use crate::task::{MaskedImage, SelfDistillation};
@@ -27,17 +29,17 @@ fn pixels(given: &InputArrays, device: &Device) -> Tensor<4> {
 /// Implements `Infers` for tasks without scores; their hidden states are recorded in the pass.
 macro_rules! infers {
     ($($task:ty),*) => {$(
-        impl Infers for $task {
+        impl InferenceTask for $task {
             fn inputs(&self, shape: &Shape) -> Vec<Input> {
                 inputs(shape)
             }
 
-            fn infer(&self, given: &InputArrays, pass: &Pass) -> Inferred {
+            fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
                 self.model.forward(pixels(given, &self.device()), pass);
-                Inferred::default()
+                InferenceOutputs::default()
             }
 
-            fn ends_normed(&self) -> bool {
+            fn last_hidden_is_normed(&self) -> bool {
                 false
             }
         }

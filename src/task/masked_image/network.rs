@@ -7,7 +7,7 @@ use crate::faults::{self, Faults};
 use crate::kernel::{self, replay};
 use crate::model::pixel_decoder::PixelDecoder;
 use crate::model::vision::Masks;
-use crate::model::{ModelInputs, Vision, VisionConfig};
+use crate::model::{BuildContext, Vision, VisionConfig};
 use crate::nn::pass::Pass;
 use crate::stack::state::ModelState;
 use crate::task::image_classification::pixels;
@@ -44,7 +44,7 @@ impl MaskedImage {
     pub fn new(
         model: &VisionConfig,
         config: &MaskedImageConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Result<Self> {
         let image = inputs.shape.image.ok_or_else(|| {
             Error::usage(
@@ -56,11 +56,11 @@ impl MaskedImage {
             return Err(Error::usage(format!("[model.{table}] {misfit}")));
         }
         let mut found = Faults::default();
-        model.hidden_faults(config.hidden(), Some(image), &mut found.of("model"));
+        model.masking_faults(config.hidden(), Some(image), &mut found.of("model"));
         if let Some((keys, rule)) = found.found.first() {
             let key = keys.first().and_then(|key| key.rsplit_once('.'));
             let table = key.map_or("model", |(table, _)| table);
-            return Err(Error::usage(faults::about(table, rule)));
+            return Err(Error::usage(faults::prefix_with_table(table, rule)));
         }
         let decoder = config.decoder().init(model, image, inputs);
         let (Some(pixel_decoder), Some(size)) = (decoder, model.stem.patch_size()) else {
@@ -85,13 +85,13 @@ impl MaskedImage {
 
     /// Draws the masks of a pass over `rows` images.
     pub fn masks(&self, rows: usize, pass: &Pass) -> Masks {
-        Masks::drawn(rows, self.patches, self.visible, pass)
+        Masks::draw(rows, self.patches, self.visible, pass)
     }
 
     /// Returns the masks by given noise, one number for each patch, `[rows, patches]`: the patches with the lowest
     /// numbers stay visible.
     pub fn masks_of(&self, noise: &[f32]) -> Masks {
-        Masks::of_noise(noise, self.patches, self.visible)
+        Masks::from_noise(noise, self.patches, self.visible)
     }
 
     /// Returns the hidden states of all patches before the projection to pixels, `[rows, patches, decoder_d_model]`.
@@ -103,7 +103,7 @@ impl MaskedImage {
 
     /// Returns predicted pixels of all patches, visible ones included, `[rows, patches, size·size·channels]`, by row,
     /// column and channel within a patch.
-    pub fn told(&self, images: &ImageBatch, masks: &Masks, pass: &Pass) -> Tensor<3> {
+    pub fn predicted_pixels(&self, images: &ImageBatch, masks: &Masks, pass: &Pass) -> Tensor<3> {
         self.pixel_decoder.pixels(self.states(images, masks, pass))
     }
 
@@ -113,7 +113,7 @@ impl MaskedImage {
         let [rows, patches, d_model] = states.dims();
         let device = states.device();
         let states = states.reshape([rows * patches, d_model]);
-        let hidden = kernel::embedding(states, masks.hidden_rows(&device));
+        let hidden = kernel::embedding(states, masks.masked_rows(&device));
         let told = self.pixel_decoder.pixels(hidden).cast(FloatDType::F32);
         let [_, hidden, values] = told.dims();
         let wanted = targets(images, self.size, masks, self.norm_pixels);
@@ -131,7 +131,7 @@ fn targets(images: &ImageBatch, size: usize, masks: &Masks, normalised: bool) ->
     let each = channels * height * width;
     let cols = (width / size.max(1)).max(1);
     let mut all = Vec::new();
-    for (image, hidden) in images.pixels.chunks(each.max(1)).zip(masks.hidden()) {
+    for (image, hidden) in images.pixels.chunks(each.max(1)).zip(masks.masked()) {
         for patch in hidden {
             let (top, left) = (patch / cols * size, patch % cols * size);
             let begin = all.len();
@@ -193,7 +193,7 @@ mod tests {
             mixed: None,
             views: None,
         };
-        let masks = Masks::of_noise(&[0.1, 0.9], 2, 1);
+        let masks = Masks::from_noise(&[0.1, 0.9], 2, 1);
         let plain = targets(&images, 2, &masks, false);
         assert_eq!(plain, [2.0, 10.0, 3.0, 11.0, 6.0, 14.0, 7.0, 15.0]);
         let normal = targets(&images, 2, &masks, true);

@@ -6,14 +6,14 @@
 //! the first target, as in the released code). Both streams attend to all that a memory holds of earlier rows.
 
 use crate::data::batch::TextBatch;
-use crate::kernel::{Pattern, Query, SeenKeys};
+use crate::kernel::{KeyPattern, Pattern, Query};
 use crate::nn::pass::Pass;
 use crate::rng::Purpose;
 use std::ops::Range;
 
 /// Ranks of the tokens in the orders of some rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Order {
+pub struct FactorizationOrder {
     /// 0 for tokens of the context, otherwise the rank in the order, counted from 1; `[rows, cols]`.
     ranks: Vec<u32>,
     cols: usize,
@@ -21,7 +21,7 @@ pub struct Order {
 
 /// The visible keys of each query, as ascending ranges.
 #[derive(Debug)]
-struct Ranked {
+struct VisibleKeys {
     /// Keys of the context tokens, one entry per row.
     context: Vec<Vec<Range<usize>>>,
     /// Keys of each predicted token, `[rows, cols]`; `None` for tokens of the context.
@@ -31,7 +31,7 @@ struct Ranked {
     context_looks: bool,
 }
 
-impl Order {
+impl FactorizationOrder {
     /// Builds the order of rows of `cols` tokens from their ranks, with 0 for tokens of the context. Tokens with the
     /// same rank do not see each other.
     pub fn new(ranks: Vec<u32>, cols: usize) -> Self {
@@ -43,7 +43,7 @@ impl Order {
     }
 
     /// Draws an order of the scored tokens of each row: a function of (seed, step, row of the step's batch).
-    pub fn drawn(texts: &TextBatch, pass: &Pass) -> Self {
+    pub fn draw(texts: &TextBatch, pass: &Pass) -> Self {
         let cols = texts.cols.max(1);
         let mut ranks = vec![0; texts.targets.len()];
         let rows = texts.targets.chunks(cols).zip(ranks.chunks_mut(cols));
@@ -61,7 +61,7 @@ impl Order {
 
     /// Returns the order in which the tokens at some positions, counted through all rows, are each predicted from the
     /// context only.
-    pub fn of_places(tokens: usize, cols: usize, places: &[i32]) -> Self {
+    pub fn from_positions(tokens: usize, cols: usize, places: &[i32]) -> Self {
         let mut ranks = vec![0; tokens];
         for place in places {
             ranks[*place as usize] = 1;
@@ -70,17 +70,17 @@ impl Order {
     }
 
     /// Returns the keys that the token stream can attend to: a predicted token sees itself.
-    pub fn of_tokens(&self) -> Pattern {
-        Pattern::with_earlier(self.ranked(true))
+    pub fn content_stream(&self) -> Pattern {
+        Pattern::with_earlier(self.visible_keys(true))
     }
 
     /// Returns the keys that the query stream can attend to: none for tokens of the context, since their queries are
     /// never read.
-    pub fn of_queries(&self) -> Pattern {
-        Pattern::with_earlier(self.ranked(false))
+    pub fn query_stream(&self) -> Pattern {
+        Pattern::with_earlier(self.visible_keys(false))
     }
 
-    fn ranked(&self, tokens: bool) -> Ranked {
+    fn visible_keys(&self, tokens: bool) -> VisibleKeys {
         let seen = |row: &[u32], query: Option<usize>| {
             let sees = |key: usize| match query {
                 None => row[key] == 0,
@@ -94,7 +94,7 @@ impl Order {
             context.push(seen(row, None));
             ranked.extend((0..row.len()).map(|at| (row[at] > 0).then(|| seen(row, Some(at)))));
         }
-        Ranked {
+        VisibleKeys {
             context,
             ranked,
             cols: self.cols,
@@ -115,8 +115,8 @@ fn ranges(holds: impl Iterator<Item = bool>) -> Vec<Range<usize>> {
     all
 }
 
-impl SeenKeys for Ranked {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for VisibleKeys {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let own = self.ranked.get(query.row * self.cols + query.position);
         let seen = match own {
             Some(Some(own)) => own,
@@ -145,27 +145,27 @@ mod tests {
             ..Visibility::default()
         };
         let queries: Vec<usize> = (0..tokens).collect();
-        let all = visible.hidden([0, 0], &queries, Span::of(tokens));
+        let all = visible.mask_of_queries([0, 0], &queries, Span::full(tokens));
         all.chunks(tokens).map(<[bool]>::to_vec).collect()
     }
 
     #[test]
     fn a_query_sees_the_context_and_what_comes_before_it() {
         // Position 3 is predicted before 1.
-        let order = Order::new(vec![0, 2, 0, 1], 4);
+        let order = FactorizationOrder::new(vec![0, 2, 0, 1], 4);
         let sees = |pattern| -> Vec<Vec<usize>> {
             let rows = hidden(pattern, 4).into_iter();
             rows.map(|row| (0..4).filter(|key| !row[*key]).collect())
                 .collect()
         };
         let of_tokens: [Vec<usize>; 4] = [vec![0, 2], vec![0, 1, 2, 3], vec![0, 2], vec![0, 2, 3]];
-        assert_eq!(sees(order.of_tokens()), of_tokens);
+        assert_eq!(sees(order.content_stream()), of_tokens);
         let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2, 3], vec![], vec![0, 2]];
-        assert_eq!(sees(order.of_queries()), of_queries);
+        assert_eq!(sees(order.query_stream()), of_queries);
         // Masks are predicted from the context only.
-        let alone = Order::of_places(4, 4, &[1, 3]);
+        let alone = FactorizationOrder::from_positions(4, 4, &[1, 3]);
         let of_queries: [Vec<usize>; 4] = [vec![], vec![0, 2], vec![], vec![0, 2]];
-        assert_eq!(sees(alone.of_queries()), of_queries);
+        assert_eq!(sees(alone.query_stream()), of_queries);
     }
 
     #[test]
@@ -176,13 +176,13 @@ mod tests {
             cols: 6,
             ..TextBatch::default()
         };
-        let order = Order::drawn(&texts, &Pass::evaluation());
+        let order = FactorizationOrder::draw(&texts, &Pass::evaluation());
         for (row, scored) in order.ranks.chunks(6).zip([4, 4]) {
             let mut places: Vec<u32> = row.iter().copied().filter(|rank| *rank > 0).collect();
             places.sort_unstable();
             assert_eq!(places, (1..=scored).collect::<Vec<u32>>());
         }
         assert_eq!(order.ranks[0], 0);
-        assert_eq!(order, Order::drawn(&texts, &Pass::evaluation()));
+        assert_eq!(order, FactorizationOrder::draw(&texts, &Pass::evaluation()));
     }
 }

@@ -5,12 +5,12 @@ use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::{EXACT_MATCH, Metric};
 use crate::faults::TableFaults;
-use crate::model::{Demand, ModelConfig, ModelInputs, Use};
+use crate::model::{BuildContext, Demand, ModelConfig, Use};
 use crate::nn::Kind;
 use crate::one_table::word_or_number;
 use crate::task::facts::TaskFacts;
-use crate::task::measures::Measures;
-use crate::task::policy::{self, Reference};
+use crate::task::metric_keys::MetricKeys;
+use crate::task::policy::{self, ReferenceKeys};
 use crate::task::{AnyTask, FrozenRun, TaskConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -25,9 +25,9 @@ pub const KIND: Kind = Kind {
 };
 
 /// The form of the loss, its scale and the reference define the evaluation metrics.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[("reward_margin", &["beta", "reference"])],
-    ..Measures::of(KIND.kind).by(&["loss", "beta", "reference"])
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(&["loss", "beta", "reference"])
 };
 
 /// Loss of a pair.
@@ -100,8 +100,8 @@ impl PreferenceConfig {
         self.reference().run(true)
     }
 
-    fn reference(&self) -> Reference<'_> {
-        Reference {
+    fn reference(&self) -> ReferenceKeys<'_> {
+        ReferenceKeys {
             path: self.reference.as_deref(),
             checkpoint: self.reference_checkpoint.as_deref(),
         }
@@ -113,16 +113,16 @@ impl TaskFacts for PreferenceConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Preferences
     }
 
     fn demand(&self) -> Demand {
-        Demand::of(Use::NextTokens)
+        Demand::plain(Use::NextTokens)
     }
 
     fn published_as(&self) -> Option<TaskConfig> {
-        policy::elsewhere()
+        policy::published_as()
     }
 
     /// The worse text follows the better one in the row, so that positions up to the whole context are needed.
@@ -167,7 +167,7 @@ impl TaskFacts for PreferenceConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         exact: bool,
     ) -> Result<Option<AnyTask>> {
         let policy = policy::init(model, inputs);

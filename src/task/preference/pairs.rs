@@ -28,7 +28,7 @@ pub(super) struct Pairs {
 }
 
 /// A network's outputs for the pairs.
-pub(super) struct Read {
+pub(super) struct PairOutputs {
     /// Log-probability of each text after its prompt, `[2·rows]`, in at least 32 bits.
     pub likelihoods: Tensor<1>,
     /// Logits over the vocabulary at each scored token `[n, vocab]`, if asked for.
@@ -71,12 +71,12 @@ impl Pairs {
         batch: &TextBatch,
         keeps: bool,
         pass: &Pass,
-    ) -> Read {
+    ) -> PairOutputs {
         let device = network.device();
         let hidden = network.forward(causal_lm::input(batch, &device), None, pass);
-        let scores = network.logits(host::at(hidden, &self.places, &device));
+        let scores = network.logits(host::gather_at(hidden, &self.places, &device));
         let [_, n, vocab] = scores.dims();
-        let scores = kernel::full(scores.reshape([n, vocab]));
+        let scores = kernel::to_f32(scores.reshape([n, vocab]));
         let kept = keeps.then(|| scores.clone());
         let targets = host::matrix(&self.targets, 1, &device);
         let tokens = activation::log_softmax(scores, 1).gather(1, targets);
@@ -88,7 +88,7 @@ impl Pairs {
         let own = TensorData::new(own, [count, n]);
         let own = Tensor::<2>::from_data(own, (&device, tokens.dtype()));
         let sums = (own * tokens.reshape([1, n])).sum_dim(1);
-        Read {
+        PairOutputs {
             likelihoods: sums.reshape([count]),
             scores: kept,
         }
@@ -109,7 +109,7 @@ impl Pairs {
 
     /// Counts the pairs whose better text has the most likely token at every position, from the logits of all scored
     /// tokens.
-    pub(super) fn exact(&self, scores: Tensor<2>) -> Sum {
+    pub(super) fn count_exact(&self, scores: Tensor<2>) -> Sum {
         let best = kernel::read(kernel::untracked(scores).argmax(1));
         let mut right = vec![true; self.rows];
         let tokens = best.iter::<i64>().zip(&self.targets).zip(&self.texts);
@@ -170,6 +170,6 @@ mod tests {
             scores[token * 9 + best] = 1.0;
         }
         let scores = Tensor::from_data(TensorData::new(scores, [6, 9]), &Device::flex());
-        assert_eq!(pairs.exact(scores), Sum::new(1.0, 2.0));
+        assert_eq!(pairs.count_exact(scores), Sum::new(1.0, 2.0));
     }
 }

@@ -1,6 +1,6 @@
 //! The generator and the discriminator with their training objective.
 
-use super::sampling::{Replaced, draws, sampled};
+use super::sampling::{ReplacedTexts, draws, sample_tokens};
 use super::{MLM_LOSS, REPLACED, RTD_ACCURACY, RTD_LOSS, ReplacedTokenConfig};
 use crate::data::NOT_SCORED;
 use crate::data::batch::{Batch, TextBatch};
@@ -9,7 +9,7 @@ use crate::evaluate::predictions::Predictions;
 use crate::kernel;
 use crate::model::encoder::{Encoder, EncoderConfig, EncoderInput};
 use crate::model::generator::{Generator, TableSharing};
-use crate::model::{GlobalTokens, ModelInputs, WholeText};
+use crate::model::{BuildContext, GlobalTokens, PooledText};
 use crate::nn::feed_forward::Activation;
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
@@ -68,12 +68,12 @@ pub struct ReplacedToken {
 }
 
 /// Results of a generator's pass.
-struct Guessed {
+struct GeneratorOutput {
     /// Sum of the cross-entropies at the scored positions, `[1]`.
     loss: Tensor<1>,
     /// Number of scored positions whose token has the highest logit.
     right: Count,
-    replaced: Replaced,
+    replaced: ReplacedTexts,
 }
 
 /// Returns the sum of the binary cross-entropies of logits `[n]` against targets of 0, 1 or [`NOT_SCORED`]. It is
@@ -88,11 +88,11 @@ pub(in crate::task) fn binary(scores: Tensor<1>, targets: &[i32]) -> Tensor<1> {
 
 impl ReplacedToken {
     /// Builds the generator and the discriminator with their heads.
-    pub fn new(model: &EncoderConfig, config: &ReplacedTokenConfig, inputs: &ModelInputs) -> Self {
-        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init());
+    pub fn new(model: &EncoderConfig, config: &ReplacedTokenConfig, inputs: &BuildContext) -> Self {
+        let init = Init::of_heads(inputs.device, inputs.seed, model.stack.init_settings());
         let generator = config.generator();
-        let pooled = super::TaskFacts::demand(config).whole_text != WholeText::NotRead;
-        let mut network = model.pooled_if(pooled).init(inputs);
+        let pooled = super::TaskFacts::demand(config).pooled_text != PooledText::Unused;
+        let mut network = model.with_pooler_if(pooled).init(inputs);
         let shape = generator.filter(|shape| shape.tables == TableSharing::Disentangled);
         if shape.is_some() {
             let zeros = init.zeros(inputs.shape.vocab_size, model.d_embedding());
@@ -100,7 +100,7 @@ impl ReplacedToken {
         }
         Self {
             model: network,
-            head: DiscriminatorHead::new(model, &init.of("replaced")),
+            head: DiscriminatorHead::new(model, &init.part("replaced")),
             generator: generator.map(|shape| shape.init(model, inputs)),
             disentangled: shape.is_some(),
             temperature: config.temperature,
@@ -120,13 +120,13 @@ impl ReplacedToken {
         let Some(other) = generator.filter(|_| self.disentangled) else {
             return self.model.forward(input, pass);
         };
-        let seen = input.seen();
+        let seen = input.masks_and_positions();
         let tokens = self
             .model
             .embedding
             .forward_with(&other.embedding, input.ids.clone());
-        let x = self.model.placed(tokens, input, pass);
-        self.model.through(x, &seen, pass)
+        let x = self.model.embed_token_vectors(tokens, input, pass);
+        self.model.run_blocks(x, &seen, pass)
     }
 
     /// Returns the discriminator's logits `[rows, cols]`, above 0 for tokens that are predicted to be replaced.
@@ -136,7 +136,7 @@ impl ReplacedToken {
 
     /// Returns the generator's logits over the vocabulary `[n, vocab]` at some positions of masked texts, counted
     /// through all rows; `None` without a generator.
-    pub fn guesses(
+    pub fn generator_logits(
         &self,
         input: EncoderInput,
         positions: &[i32],
@@ -144,14 +144,19 @@ impl ReplacedToken {
     ) -> Option<Tensor<2>> {
         let generator = self.generator.as_ref()?;
         let hidden = generator.forward(input, &self.model, pass);
-        let picked = host::at(hidden, positions, &self.device());
-        Some(generator.scores(picked, &self.model))
+        let picked = host::gather_at(hidden, positions, &self.device());
+        Some(generator.logits(picked, &self.model))
     }
 
     /// Runs the generator on masked texts and samples replacements; `None` without a generator.
-    fn guessed(&self, texts: &TextBatch, device: &Device, pass: &Pass) -> Option<Guessed> {
-        let (places, targets) = host::scored(&texts.targets);
-        let scores = self.guesses(
+    fn run_generator(
+        &self,
+        texts: &TextBatch,
+        device: &Device,
+        pass: &Pass,
+    ) -> Option<GeneratorOutput> {
+        let (places, targets) = host::scored_targets(&texts.targets);
+        let scores = self.generator_logits(
             masked_lm::input(texts, GlobalTokens::None, device),
             &places,
             pass,
@@ -159,19 +164,19 @@ impl ReplacedToken {
         let draws = draws(texts, pass);
         let samples = match draws.is_empty() {
             true => Vec::new(),
-            false => sampled(scores.clone(), self.temperature, &draws),
+            false => sample_tokens(scores.clone(), self.temperature, &draws),
         };
-        let right = host::hits(&kernel::untracked(scores.clone()), &targets);
-        Some(Guessed {
+        let right = host::count_hits(&kernel::untracked(scores.clone()), &targets);
+        Some(GeneratorOutput {
             loss: kernel::cross_entropy_sum(scores, host::vector(&targets, device), 0.0),
             right,
-            replaced: Replaced::new(texts, &samples),
+            replaced: ReplacedTexts::new(texts, &samples),
         })
     }
 }
 
 /// Returns the targets of the discriminator at the tokens of a batch; padding is not scored.
-fn answers(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
+fn discriminator_targets(texts: &TextBatch, replaced: &[i32]) -> Vec<i32> {
     let cols = texts.cols.max(1);
     let mut answers = replaced.to_vec();
     for (row, answers) in answers.chunks_mut(cols).enumerate() {
@@ -194,7 +199,7 @@ fn confusion(scores: &Tensor<1>, answers: &[i32]) -> Confusion {
 }
 
 /// Returns the number of scored tokens that are predicted right.
-fn told_right(scores: &Tensor<1>, answers: &[i32], batch: &Batch) -> Count {
+fn count_right(scores: &Tensor<1>, answers: &[i32], batch: &Batch) -> Count {
     let told = kernel::untracked(scores.clone()).greater_elem(0.0).int();
     let answers = host::vector(answers, &told.device());
     let right = told.equal(answers).int().sum();
@@ -207,12 +212,12 @@ fn told_right(scores: &Tensor<1>, answers: &[i32], batch: &Batch) -> Count {
 impl Task for ReplacedToken {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         let (texts, device) = (host::texts(batch), self.device());
-        let guessed = self.guessed(texts, &device, pass);
+        let guessed = self.run_generator(texts, &device, pass);
         let (guessed, replaced) = match guessed {
             Some(guessed) => (Some((guessed.loss, guessed.right)), guessed.replaced),
-            None => (None, Replaced::as_masked(texts)),
+            None => (None, ReplacedTexts::as_masked(texts)),
         };
-        let answers = answers(texts, &replaced.replaced);
+        let answers = discriminator_targets(texts, &replaced.replaced);
         let texts = TextBatch {
             inputs: replaced.inputs,
             ..texts.clone()
@@ -220,8 +225,8 @@ impl Task for ReplacedToken {
         let scores = self.scores(masked_lm::input(&texts, GlobalTokens::None, &device), pass);
         let [rows, cols] = scores.dims();
         let scores = scores.reshape([rows * cols]);
-        let confusion = (!pass.trains()).then(|| confusion(&scores, &answers));
-        let told_right = told_right(&scores, &answers, batch);
+        let confusion = (!pass.is_training()).then(|| confusion(&scores, &answers));
+        let told_right = count_right(&scores, &answers, batch);
         let told = binary(scores, &answers);
         let tokens = batch.tokens as f64;
         let count = |answer: i32| answers.iter().filter(|a| **a == answer).count() as f64;
@@ -245,7 +250,7 @@ impl Task for ReplacedToken {
             .with_metric(REPLACED, Sum::new(count(1), tokens));
         scored.loss.over = Divisor::Tokens;
         scored.added.insert(RTD_LOSS.name);
-        if !pass.trains() && guessed.is_some() {
+        if !pass.is_training() && guessed.is_some() {
             // An evaluation needs means over the whole split, since its batches differ in their share of masked tokens.
             scored.joint = [(RTD_LOSS.name, self.weight), (MLM_LOSS.name, 1.0)].into();
         }

@@ -24,7 +24,7 @@ pub fn draws(texts: &TextBatch, pass: &Pass) -> Vec<f32> {
 
 /// Samples a token for each row of logits `[n, vocab]` by its draw, from softmax(scores / temperature); nothing is
 /// tracked.
-pub fn sampled(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
+pub fn sample_tokens(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
     let [n, vocab] = scores.dims();
     assert_eq!(n, draws.len(), "one draw for each row of scores");
     let scores = kernel::untracked(scores).cast(FloatDType::F32);
@@ -44,14 +44,14 @@ pub fn sampled(scores: Tensor<2>, temperature: f64, draws: &[f32]) -> Vec<i32> {
 
 /// Texts with samples at the scored positions, and which of their tokens differ from the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Replaced {
+pub struct ReplacedTexts {
     /// Token ids `[rows, cols]`.
     pub inputs: Vec<i32>,
     /// 1 for a token that differs from the original, else 0; `[rows, cols]`.
     pub replaced: Vec<i32>,
 }
 
-impl Replaced {
+impl ReplacedTexts {
     /// Inserts a sample at each scored position of masked texts.
     pub fn new(texts: &TextBatch, samples: &[i32]) -> Self {
         let mut samples = samples.iter();
@@ -93,10 +93,10 @@ mod tests {
 
     #[test]
     fn a_sample_that_is_the_text_s_own_token_is_no_replacement() {
-        let replaced = Replaced::new(&texts(), &[7, 4]);
+        let replaced = ReplacedTexts::new(&texts(), &[7, 4]);
         assert_eq!(replaced.inputs, [1, 7, 3, 4, 5, 6]);
         assert_eq!(replaced.replaced, [0, 1, 0, 0, 0, 0]);
-        let masked = Replaced::as_masked(&texts());
+        let masked = ReplacedTexts::as_masked(&texts());
         assert_eq!(masked.inputs, texts().inputs);
         assert_eq!(masked.replaced, [0, 1, 0, 1, 0, 0]);
     }
@@ -116,7 +116,7 @@ mod tests {
             // p², normalised.
             (0.5, [0.6153846, 0.0384615, 0.0, 0.34615386]),
         ] {
-            let found = sampled(scores.clone(), temperature, &draws);
+            let found = sample_tokens(scores.clone(), temperature, &draws);
             for (token, share) in wanted.iter().enumerate() {
                 let times = found.iter().filter(|id| **id == token as i32).count();
                 let off = (times as f32 / n as f32 - share).abs();
@@ -131,7 +131,11 @@ mod tests {
         let scores = Tensor::<2>::from_data(scores, &Device::default());
         let last = 1.0 - f32::EPSILON / 2.0;
         for (draw, wanted) in [(0.0, 1), (0.49, 1), (0.51, 2), (last, 2)] {
-            assert_eq!(sampled(scores.clone(), 1.0, &[draw]), [wanted], "{draw}");
+            assert_eq!(
+                sample_tokens(scores.clone(), 1.0, &[draw]),
+                [wanted],
+                "{draw}"
+            );
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Scores {
 
 /// Results of comparing a student's scores with a teacher's.
 #[derive(Clone, Debug)]
-pub struct Compared {
+pub struct ComparisonResult {
     /// Sum of the losses of the images, `[1]`.
     pub loss: Tensor<1>,
     /// Entropy of the mean of the teacher's distributions, `[1]`, not tracked.
@@ -34,7 +34,11 @@ pub struct Compared {
 
 /// Computes the loss of scores, with two global views of each image. `centre` `[d_out]` is not tracked; the
 /// temperatures are those of the student and the teacher.
-pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2]) -> Compared {
+pub fn compare_scores(
+    scores: Scores,
+    centre: Tensor<1>,
+    [student, teacher]: [f64; 2],
+) -> ComparisonResult {
     let Scores {
         global,
         local,
@@ -53,15 +57,15 @@ pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2])
     let [first, second] = [0_usize, 1].map(|view| shares.clone().narrow(1, view, 1));
     // A global view is compared with the teacher's distribution of the other one, a local view with those of both.
     let crossed = Tensor::cat(vec![second.clone(), first.clone()], 1);
-    let mut loss = against(global, crossed.reshape([views, d_out]), student);
+    let mut loss = cross_entropy(global, crossed.reshape([views, d_out]), student);
     let mut all = Views::GLOBAL;
     if let Some(local) = local {
         let count = local.dims()[0] / images.max(1);
         let both = (first + second).expand([images, count, d_out]);
-        loss = loss + against(local, both.reshape([images * count, d_out]), student);
+        loss = loss + cross_entropy(local, both.reshape([images * count, d_out]), student);
         all += count;
     }
-    Compared {
+    ComparisonResult {
         loss: loss / (Views::GLOBAL * (all - 1)) as f64,
         usage,
         targets,
@@ -70,7 +74,7 @@ pub fn compared(scores: Scores, centre: Tensor<1>, [student, teacher]: [f64; 2])
 }
 
 /// Returns the sum of −p·log softmax(s/τ) over rows; the probabilities p are not tracked.
-fn against(scores: Tensor<2>, shares: Tensor<2>, temperature: f64) -> Tensor<1> {
+fn cross_entropy(scores: Tensor<2>, shares: Tensor<2>, temperature: f64) -> Tensor<1> {
     let shares = match scores.device().is_autodiff() {
         true => Tensor::from_inner(shares),
         false => shares,

@@ -1,21 +1,21 @@
 //! The student, its teacher and the centre, with the training objective.
 
-use super::losses::{Compared, Scores, compared};
+use super::losses::{ComparisonResult, Scores, compare_scores};
 use super::{SelfDistillationConfig, TARGET_ENTROPY, USAGE_ENTROPY};
 use crate::data::batch::{Batch, ImageBatch, Views};
 use crate::error::{Error, Result};
-use crate::evaluate::neighbours::Neighbours;
+use crate::evaluate::neighbours::KnnEmbeddings;
 use crate::evaluate::predictions::Predictions;
 use crate::faults::{self, Faults};
 use crate::kernel::{self, replay};
 use crate::model::projection_head::ProjectionHead;
-use crate::model::{ModelInputs, Vision, VisionConfig};
+use crate::model::{BuildContext, Vision, VisionConfig};
 use crate::nn::pass::Pass;
 use crate::nn::position::Grid;
 use crate::stack::state::ModelState;
 use crate::task::facts::TaskFacts;
 use crate::task::image_classification::pixels;
-use crate::task::output::Kept;
+use crate::task::output::KeptVectors;
 use crate::task::scored::Count;
 use crate::task::{Divisor, Frozen, Networks, Scored, Task, Term, host};
 use burn::module::{Module, RunningState};
@@ -69,7 +69,7 @@ impl SelfDistillation {
     pub fn new(
         model: &VisionConfig,
         config: &SelfDistillationConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
     ) -> Result<Self> {
         let image = inputs.shape.image.ok_or_else(|| {
             Error::usage(
@@ -90,14 +90,14 @@ impl SelfDistillation {
         if let Some((keys, rule)) = found.found.first() {
             let key = keys.first().and_then(|key| key.rsplit_once('.'));
             let table = key.map_or("model", |(table, _)| table);
-            return Err(Error::usage(faults::about(table, rule)));
+            return Err(Error::usage(faults::prefix_with_table(table, rule)));
         }
         let side = config.views.local_size;
-        let d_pooled = model.pooling.vectors() * model.stack.d_output();
+        let d_pooled = model.pooling.width_factor() * model.stack.d_output();
         let head = config.head(d_pooled);
         Ok(Self {
             model: model.init(image, inputs),
-            projection_head: head.init(model.stack.init(), inputs),
+            projection_head: head.init(model.stack.init_settings(), inputs),
             centre: RunningState::new(Tensor::zeros([config.d_out], inputs.device)),
             teacher: None,
             config: config.clone(),
@@ -108,7 +108,7 @@ impl SelfDistillation {
 
     /// Returns the task with the weights of `average` as its teacher.
     #[must_use]
-    pub fn taught_by(self, average: &Self) -> Self {
+    pub fn with_teacher(self, average: &Self) -> Self {
         Self {
             teacher: Some(Frozen::new(average.averaged())),
             ..self
@@ -141,7 +141,7 @@ impl SelfDistillation {
         (images, shape): (usize, [usize; 3]),
         step: Option<u64>,
         pass: &Pass,
-    ) -> Compared {
+    ) -> ComparisonResult {
         let device = self.device();
         let rests = step.is_some_and(|step| step < self.config.freeze_last_steps);
         let [channels, height, width] = shape;
@@ -168,8 +168,8 @@ impl SelfDistillation {
             local: local.map(|seen| self.projection_head.forward(seen, rests)),
             teacher,
         };
-        let centre = kernel::full(kernel::untracked(self.centre.value()));
-        compared(
+        let centre = kernel::to_f32(kernel::untracked(self.centre.value()));
+        compare_scores(
             scores,
             centre,
             [self.config.student_temperature, temperature],
@@ -192,7 +192,7 @@ impl SelfDistillation {
         let shape = [images * each, channels, views.side, views.side];
         let pixels = TensorData::new(views.local.clone(), shape);
         let pixels: Tensor<4> = replay::floats(pixels, device);
-        Some(pass.within(LOCAL, || {
+        Some(pass.in_network(LOCAL, || {
             pass.with_derived_rows(each, || {
                 let hidden = self.model.forward_local(pixels, self.grids, pass);
                 self.model.pooled(hidden, pass)
@@ -209,9 +209,9 @@ impl Task for SelfDistillation {
         let Some(views) = &images.views else {
             unreachable!("{CHECKED}")
         };
-        let step = pass.trains().then_some(batch.step);
+        let step = pass.is_training().then_some(batch.step);
         let of = (batch.rows, images.shape);
-        let Compared {
+        let ComparisonResult {
             loss,
             usage,
             targets,
@@ -230,9 +230,9 @@ impl Task for SelfDistillation {
             .with_count(USAGE_ENTROPY, usage)
             .with_count(TARGET_ENTROPY, targets);
         scored.no_perplexity = true;
-        if pass.trains() {
+        if pass.is_training() {
             scored.added = [USAGE_ENTROPY.name, TARGET_ENTROPY.name].into();
-            scored.kept = Some(Kept {
+            scored.kept = Some(KeptVectors {
                 sum: told,
                 count: rows * Views::GLOBAL as f64,
             });
@@ -242,13 +242,13 @@ impl Task for SelfDistillation {
         let [_, width] = vectors.dims();
         let vectors = kernel::read(kernel::untracked(vectors)).convert::<f32>();
         let vectors: Vec<f32> = vectors.iter::<f32>().collect();
-        let neighbours = Neighbours::of(width, &vectors, &images.labels);
+        let neighbours = KnnEmbeddings::new(width, &vectors, &images.labels);
         scored.predictions = Some(Predictions::Neighbours(neighbours));
         scored
     }
 
     /// Moves the centre towards the mean of the teacher's scores.
-    fn keep(&self, kept: &Kept) {
+    fn store_kept(&self, kept: &KeptVectors) {
         let centre = self.centre.value();
         let old = kernel::untracked(centre.clone());
         let momentum = self.config.centre_momentum;

@@ -6,10 +6,10 @@ use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric, PEARSON, SPEARMAN};
 use crate::evaluate::retrieval;
 use crate::faults::TableFaults;
-use crate::model::{Demand, GlobalTokens, ModelConfig, ModelInputs, TextModel, Use};
+use crate::model::{BuildContext, Demand, GlobalTokens, ModelConfig, TextModel, Use};
 use crate::nn::Kind;
 use crate::task::AnyTask;
-use crate::task::facts::{Marks, TaskFacts};
+use crate::task::facts::{GlobalTokenSupport, TaskFacts};
 use crate::task::whole_text::Pooling;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -81,7 +81,7 @@ impl Default for TextEmbeddingConfig {
 
 /// The loss with its parameters, defaults included.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Learned {
+pub(super) struct ResolvedLoss {
     pub loss: EmbeddingLoss,
     pub temperature: f64,
     pub symmetric: bool,
@@ -90,8 +90,8 @@ pub(super) struct Learned {
 }
 
 impl TextEmbeddingConfig {
-    pub(super) fn learned(&self) -> Learned {
-        Learned {
+    pub(super) fn resolved_loss(&self) -> ResolvedLoss {
+        ResolvedLoss {
             loss: self.loss,
             temperature: self.temperature.unwrap_or(TEMPERATURE),
             symmetric: self.symmetric,
@@ -135,7 +135,7 @@ impl TaskFacts for TextEmbeddingConfig {
         KIND
     }
 
-    fn reads(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         match self.loss {
             EmbeddingLoss::InBatch => ExampleForm::Pairs,
             EmbeddingLoss::Cosine => ExampleForm::Numbered,
@@ -151,13 +151,13 @@ impl TaskFacts for TextEmbeddingConfig {
 
     fn demand(&self) -> Demand {
         Demand {
-            whole_text: Pooling::demand(Some(self.pooling)),
-            ..Demand::of(Use::TextEmbeddings)
+            pooled_text: Pooling::demand(Some(self.pooling)),
+            ..Demand::plain(Use::TextEmbeddings)
         }
     }
 
-    fn global_tokens(&self) -> Marks {
-        Marks::May(self.global_tokens)
+    fn global_tokens(&self) -> GlobalTokenSupport {
+        GlobalTokenSupport::Supported(self.global_tokens)
     }
 
     fn faults(&self, at: &mut TableFaults) {
@@ -220,7 +220,7 @@ impl TaskFacts for TextEmbeddingConfig {
             context,
             ..shape.clone()
         };
-        2.0 * model.under(&demand).products(&demand, &alone)
+        2.0 * model.restricted_to(&demand).products(&demand, &alone)
     }
 
     fn metrics(&self, _data: &dyn DataSet) -> Vec<Metric> {
@@ -237,10 +237,10 @@ impl TaskFacts for TextEmbeddingConfig {
     fn init(
         &self,
         model: &ModelConfig,
-        inputs: &ModelInputs,
+        inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let model = model.under(&self.demand());
+        let model = model.restricted_to(&self.demand());
         let network = TextModel::new(&model, inputs);
         let task = network.map(|network| TextEmbedding::new(network, self, inputs));
         Ok(task.map(AnyTask::TextEmbedding))

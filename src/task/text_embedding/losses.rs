@@ -13,16 +13,16 @@ use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
 use std::ops::Range;
 
 /// Lower bound of the squared length that a vector is divided by, for vectors of zeros.
-const LEAST: f64 = 1e-24;
+const MIN_SQUARED_LENGTH: f64 = 1e-24;
 
 /// Normalises vectors `[rows, d]` to length 1, in at least 32 bits.
-pub fn normalized(vectors: Tensor<2>) -> Tensor<2> {
+pub fn normalize_rows(vectors: Tensor<2>) -> Tensor<2> {
     let vectors = match vectors.dtype() {
         DType::F16 | DType::BF16 => vectors.cast(FloatDType::F32),
         _ => vectors,
     };
     let squares = (vectors.clone() * vectors.clone()).sum_dim(1);
-    vectors / squares.clamp_min(LEAST).sqrt()
+    vectors / squares.clamp_min(MIN_SQUARED_LENGTH).sqrt()
 }
 
 /// Which rows of a batch are compared with each other.
@@ -35,7 +35,7 @@ pub struct Groups<'a> {
 }
 
 /// Score of a pair that is left out: it adds nothing to a softmax, and no loss as a wrong pair.
-const LEFT_OUT: f64 = -1e9;
+const EXCLUDED_SCORE: f64 = -1e9;
 
 impl Groups<'_> {
     /// Returns groups of `size` rows whose examples all differ.
@@ -45,7 +45,7 @@ impl Groups<'_> {
 
     /// Returns the mask of the pairs of rows in a group that are the same example but not partners; `None` if all
     /// differ.
-    fn twice(&self, part: &Range<usize>, device: &Device) -> Option<Tensor<2, Bool>> {
+    fn duplicate_mask(&self, part: &Range<usize>, device: &Device) -> Option<Tensor<2, Bool>> {
         let samples = self.samples.get(part.clone())?;
         let rows = samples.iter().enumerate();
         let pairs: Vec<bool> = rows
@@ -62,7 +62,7 @@ impl Groups<'_> {
 }
 
 /// A loss over the rows of a batch.
-pub struct InBatch {
+pub struct InBatchLoss {
     /// Sum of the losses, `[1]`.
     pub loss: Tensor<1>,
     /// Number of rows whose own partner is the nearest, `[1]`.
@@ -75,7 +75,7 @@ pub fn in_batch(
     second: &Tensor<2>,
     temperature: f64,
     groups: Groups,
-) -> InBatch {
+) -> InBatchLoss {
     in_batch_scaled(first, second, |cosines| cosines / temperature, groups)
 }
 
@@ -85,8 +85,8 @@ pub fn in_batch_scaled(
     second: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
     groups: Groups,
-) -> InBatch {
-    in_groups(first, second, scaled, groups, |scores, partners| {
+) -> InBatchLoss {
+    grouped_loss(first, second, scaled, groups, |scores, partners| {
         let partners = host::vector(partners, &scores.device());
         kernel::cross_entropy_sum(scores, partners, 0.0)
     })
@@ -94,13 +94,13 @@ pub fn in_batch_scaled(
 
 /// Computes a loss over groups of rows. `of_scores` gets the scores `[rows, rows]` of a group's first embeddings
 /// against its second ones and the column of each row's partner, and returns the summed loss `[1]`.
-pub fn in_groups(
+pub fn grouped_loss(
     first: &Tensor<2>,
     second: &Tensor<2>,
     scaled: impl Fn(Tensor<2>) -> Tensor<2>,
     groups: Groups,
     of_scores: impl Fn(Tensor<2>, &[i32]) -> Tensor<1>,
-) -> InBatch {
+) -> InBatchLoss {
     let [rows, _] = first.dims();
     // A single last row joins the group before it.
     let end = |from: usize| match from + groups.size.max(1) {
@@ -114,12 +114,12 @@ pub fn in_groups(
             second.clone().slice(part.clone()),
         );
         let scores = scaled(own.matmul(others.transpose()));
-        let scores = match groups.twice(&part, &scores.device()) {
-            Some(twice) => scores.mask_fill(twice, LEFT_OUT),
+        let scores = match groups.duplicate_mask(&part, &scores.device()) {
+            Some(twice) => scores.mask_fill(twice, EXCLUDED_SCORE),
             None => scores,
         };
         let partners: Vec<i32> = (0..part.len() as i32).collect();
-        let hits = host::hits(&scores, &partners).sum;
+        let hits = host::count_hits(&scores, &partners).sum;
         (of_scores(scores, &partners), hits)
     };
     let (mut loss, mut hits) = of_group(0);
@@ -129,5 +129,5 @@ pub fn in_groups(
         (loss, hits) = (loss + more, hits + further);
         from = end(from);
     }
-    InBatch { loss, hits }
+    InBatchLoss { loss, hits }
 }

@@ -13,19 +13,19 @@ pub mod losses;
 pub(super) use config::group_faults;
 pub use config::{EmbeddingLoss, TextEmbeddingConfig};
 
-use super::infer::Infers;
-use super::measures::Measures;
-use super::regression::squares;
-use super::whole_text::{Pooling, Reading};
+use super::infer::InferenceTask;
+use super::metric_keys::MetricKeys;
+use super::regression::squared_errors;
+use super::whole_text::{Pooling, TextReading};
 use super::{Networks, Scored, Task, host, masked_lm, towers};
 use crate::data::batch::{Batch, TextBatch};
-use crate::evaluate::correlation::Numbers;
+use crate::evaluate::correlation::NumberPairs;
 use crate::evaluate::metric::{ACCURACY, Metric};
 use crate::evaluate::predictions::Predictions;
 use crate::evaluate::retrieval::{self, Retrieval};
 use crate::kernel;
 use crate::model::encoder::EncoderInput;
-use crate::model::{ModelInputs, TextModel};
+use crate::model::{BuildContext, TextModel};
 use crate::nn::Kind;
 use crate::nn::pass::Pass;
 use crate::rng::mix;
@@ -44,10 +44,15 @@ pub const KIND: Kind = Kind {
 };
 
 /// The loss compares cosines of the rows of a step, or a cosine with a score.
-pub const MEASURES: Measures = Measures {
+pub const METRIC_KEYS: MetricKeys = MetricKeys {
     metrics: &[("accuracy", &["loss"])],
     compares_rows: &["in_batch"],
-    ..Measures::of(KIND.kind).by(&["loss", "temperature", "symmetric", "top_score"])
+    ..MetricKeys::for_kind(KIND.kind).with_loss_keys(&[
+        "loss",
+        "temperature",
+        "symmetric",
+        "top_score",
+    ])
 };
 
 /// The metrics that this task defines.
@@ -61,20 +66,20 @@ pub struct TextEmbedding {
     seed: u64,
     normalize: bool,
     #[module(skip)]
-    learned: config::Learned,
+    learned: config::ResolvedLoss,
     #[module(skip)]
-    pub(super) reading: Reading,
+    pub(super) reading: TextReading,
 }
 
 impl TextEmbedding {
     /// Builds the task from a network that reads texts.
-    pub fn new(model: TextModel, config: &TextEmbeddingConfig, inputs: &ModelInputs) -> Self {
+    pub fn new(model: TextModel, config: &TextEmbeddingConfig, inputs: &BuildContext) -> Self {
         Self {
             model,
             seed: inputs.seed,
             normalize: config.normalize,
-            learned: config.learned(),
-            reading: Reading {
+            learned: config.resolved_loss(),
+            reading: TextReading {
                 towers: false,
                 pooling: Some(config.pooling),
                 globals: config.global_tokens.unwrap_or_default(),
@@ -84,8 +89,8 @@ impl TextEmbedding {
     }
 
     /// Returns the pooling of a text to one vector.
-    pub fn stands(&self) -> Pooling {
-        self.reading.stands(&self.model)
+    pub fn pooling(&self) -> Pooling {
+        self.reading.pooling(&self.model)
     }
 
     /// Returns whether embeddings are normalised to length 1 where they are used.
@@ -97,28 +102,28 @@ impl TextEmbedding {
     pub fn vectors(&self, input: EncoderInput, pass: &Pass) -> Tensor<2> {
         let (vectors, _) = self.reading.vectors_of(&self.model, input, pass);
         match self.normalize {
-            true => losses::normalized(vectors),
+            true => losses::normalize_rows(vectors),
             false => vectors,
         }
     }
 
     /// Returns the normalised embeddings of both texts of each pair, `[rows, d_model]` each.
-    fn both(&self, texts: [TextBatch; 2], pass: &Pass) -> [Tensor<2>; 2] {
+    fn embed_both(&self, texts: [TextBatch; 2], pass: &Pass) -> [Tensor<2>; 2] {
         let device = self.device();
         let read = |texts: &TextBatch| {
             let input = masked_lm::input(texts, self.reading.globals, &device);
             let (vectors, _) = self.reading.vectors_of(&self.model, input, pass);
-            losses::normalized(vectors)
+            losses::normalize_rows(vectors)
         };
         let [first, second] = texts;
-        [read(&first), pass.within("second", || read(&second))]
+        [read(&first), pass.in_network("second", || read(&second))]
     }
 
     /// Scores each pair against the others of its group.
-    fn contrasted(&self, batch: &Batch, pass: &Pass) -> Scored {
-        let texts = towers::of_pairs(host::pairs(batch));
-        let documents = (!pass.trains()).then(|| texts_of(&texts[1]));
-        let [first, second] = self.both(texts, pass);
+    fn score_contrastive(&self, batch: &Batch, pass: &Pass) -> Scored {
+        let texts = towers::source_and_target(host::pairs(batch));
+        let documents = (!pass.is_training()).then(|| text_hashes(&texts[1]));
+        let [first, second] = self.embed_both(texts, pass);
         let (learned, rows) = (&self.learned, batch.rows);
         let groups = Groups {
             size: learned.group.unwrap_or(rows),
@@ -133,7 +138,7 @@ impl TextEmbedding {
         let predictions = documents.map(|documents| {
             let [_, width] = first.dims();
             let [first, second] = [first, second].map(numbers);
-            Predictions::Retrieval(Retrieval::of(width, &first, &second, documents))
+            Predictions::Retrieval(Retrieval::new(width, &first, &second, documents))
         });
         let hits = Count {
             sum: found.hits,
@@ -151,14 +156,14 @@ impl TextEmbedding {
     }
 
     /// Scores each pair's cosine against the pair's score.
-    fn held_to_scores(&self, batch: &Batch, pass: &Pass) -> Scored {
+    fn score_similarity(&self, batch: &Batch, pass: &Pass) -> Scored {
         let texts = host::texts(batch);
         let truth = texts.numbers.as_deref().unwrap_or_default();
-        let [first, second] = self.both(towers::alone(texts), pass);
+        let [first, second] = self.embed_both(towers::split_with_first_token(texts), pass);
         let cosines = (first * second).sum_dim(1);
-        let predictions = (!pass.trains()).then(|| {
+        let predictions = (!pass.is_training()).then(|| {
             let predicted = kernel::read(kernel::untracked(cosines.clone()));
-            let mut all = Numbers::default();
+            let mut all = NumberPairs::default();
             for (predicted, truth) in predicted.iter::<f32>().zip(truth) {
                 all.add(*truth, predicted);
             }
@@ -167,7 +172,7 @@ impl TextEmbedding {
         let shares: Vec<f32> = truth.iter().map(|t| t / self.learned.top_score).collect();
         Scored {
             predictions,
-            ..Scored::new(squares(cosines, &shares), batch.tokens as u64)
+            ..Scored::new(squared_errors(cosines, &shares), batch.tokens as u64)
         }
     }
 
@@ -178,7 +183,7 @@ impl TextEmbedding {
 }
 
 /// Returns a hash of each row's tokens, padding excluded.
-pub(super) fn texts_of(texts: &TextBatch) -> Vec<u64> {
+pub(super) fn text_hashes(texts: &TextBatch) -> Vec<u64> {
     let rows = texts.inputs.chunks(texts.cols.max(1)).enumerate();
     rows.map(|(number, row)| {
         let length = texts.lengths.as_ref().map_or(row.len(), |all| all[number]);
@@ -197,8 +202,8 @@ pub(super) fn numbers(x: Tensor<2>) -> Vec<f32> {
 impl Task for TextEmbedding {
     fn score(&self, batch: &Batch, pass: &Pass, _state: Option<&mut ModelState>) -> Scored {
         match self.learned.loss {
-            EmbeddingLoss::InBatch => self.contrasted(batch, pass),
-            EmbeddingLoss::Cosine => self.held_to_scores(batch, pass),
+            EmbeddingLoss::InBatch => self.score_contrastive(batch, pass),
+            EmbeddingLoss::Cosine => self.score_similarity(batch, pass),
         }
     }
 
@@ -209,7 +214,7 @@ impl Task for TextEmbedding {
     fn networks(&self) -> Networks<'_> {
         Networks {
             embedder: Some(self),
-            infers: Some(self as &dyn Infers),
+            infers: Some(self as &dyn InferenceTask),
             ..Networks::default()
         }
     }

@@ -1,6 +1,6 @@
 //! Finds the answers in the text of a template without tags, and how the template ends an answer.
 
-use super::{ASSISTANT, Answers, ChatTemplate, Conversation, Written, tags};
+use super::{ASSISTANT, Answers, ChatTemplate, Conversation, RenderedConversation, tags};
 use crate::error::{Error, Result};
 use crate::tokenizer::Tokenizer;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ pub enum Ending {
     /// With a text that contains no special token.
     Text(String),
     /// With nothing: the template writes nothing after the content.
-    Nothing,
+    NoEnd,
 }
 
 /// A date for templates that ask for one when none is set; the text after an answer does not depend on it.
@@ -27,7 +27,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// If the template writes earlier messages differently once others follow.
-    pub(super) fn grown_by(
+    pub(super) fn message_range(
         &self,
         number: usize,
         whole: &str,
@@ -48,11 +48,11 @@ impl ChatTemplate {
             }
             _ => self
                 .start(&messages[..number], tools, &after)?
-                .ok_or_else(|| rewritten(number, answers))?,
+                .ok_or_else(|| position_error(number, answers))?,
         };
         match whole.starts_with(&after) && start < after.len() {
             true => Ok(start..after.len()),
-            false => Err(rewritten(number, answers)),
+            false => Err(position_error(number, answers)),
         }
     }
 
@@ -60,12 +60,12 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// The errors of [`Self::render`]; and if the template writes the earlier messages differently once others follow.
-    pub fn continued(
+    pub fn render_continuation(
         &self,
         prompt: &[Value],
         said: &[Value],
         tools: Option<&Value>,
-    ) -> std::result::Result<Written, String> {
+    ) -> std::result::Result<RenderedConversation, String> {
         let whole = self.run(&[prompt, said].concat(), tools, false)?;
         let start = self.start(prompt, tools, &whole)?;
         let start = start.ok_or(
@@ -76,7 +76,7 @@ impl ChatTemplate {
         let start = tags::parts(&whole[..start]).text.len();
         let text = tags::parts(&whole).text;
         let answer = start..text.len();
-        Ok(Written {
+        Ok(RenderedConversation {
             answers: Vec::from_iter([answer]),
             text,
         })
@@ -103,12 +103,12 @@ impl ChatTemplate {
     /// # Errors
     /// The errors of [`Self::written`]; and if the tokenizer cannot encode the text.
     pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Ending> {
-        let text = self.behind_content().map_err(Error::usage)?;
+        let text = self.text_after_content().map_err(Error::usage)?;
         let specials = tokenizer.specials();
         let mut written = tokenizer.encode(&text)?.into_iter();
         Ok(match written.find(|id| specials.contains(id)) {
             Some(id) => Ending::Token(id),
-            None if text.is_empty() => Ending::Nothing,
+            None if text.is_empty() => Ending::NoEnd,
             None => Ending::Text(text),
         })
     }
@@ -118,23 +118,23 @@ impl ChatTemplate {
     /// # Errors
     /// The errors of [`Self::ending`].
     pub fn closing(&self, tokenizer: &Tokenizer) -> Result<Vec<u32>> {
-        let text = self.behind_content().map_err(Error::usage)?;
+        let text = self.text_after_content().map_err(Error::usage)?;
         let specials = tokenizer.specials();
         let written = tokenizer.encode(&text)?.into_iter();
         Ok(written.skip_while(|id| !specials.contains(id)).collect())
     }
 
     /// The text that the template writes after the content of an answer.
-    pub(super) fn behind_content(&self) -> std::result::Result<String, String> {
+    pub(super) fn text_after_content(&self) -> std::result::Result<String, String> {
         const CONTENT: &str = "content";
         let mut conversation = Conversation::default();
         conversation.push("user", "question");
         conversation.push(ASSISTANT, CONTENT);
         let template = match self.file.date {
-            None => self.dated(SOME_DATE)?,
+            None => self.with_date(SOME_DATE)?,
             Some(_) => self.clone(),
         };
-        let written = template.written(&conversation, Answers::Last)?;
+        let written = template.render_with_answers(&conversation, Answers::Last)?;
         let answer = written.answers.last();
         let answer = answer.map(|range| &written.text[range.clone()]);
         let behind = answer.and_then(|answer| Some(answer.rsplit_once(CONTENT)?.1));
@@ -160,7 +160,7 @@ pub(super) fn require_each_marked(
 }
 
 /// The error message for a message whose position in the text cannot be found.
-fn rewritten(number: usize, answers: Answers) -> String {
+fn position_error(number: usize, answers: Answers) -> String {
     let last = match answers {
         Answers::All => ", or set answers = \"last\"",
         Answers::Last => "",

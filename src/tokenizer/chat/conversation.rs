@@ -9,7 +9,7 @@ use std::ops::Range;
 pub const ASSISTANT: &str = "assistant";
 
 /// The keys under which messages hold the reasoning before an answer; templates know the first two.
-const THOUGHTS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
+const REASONING_KEYS: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 
 /// The messages of a conversation, each an object with `role` and `content`, and the tools that the assistant may call.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -19,7 +19,7 @@ pub struct Conversation {
     /// Descriptions of functions, as a template writes them.
     pub tools: Option<Value>,
     /// Indices of messages of the assistant that are read but not learnt.
-    pub not_learnt: BTreeSet<usize>,
+    pub untrained: BTreeSet<usize>,
 }
 
 impl Conversation {
@@ -45,7 +45,7 @@ pub enum Answers {
 
 /// A conversation written as a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
+pub struct RenderedConversation {
     /// The whole text.
     pub text: String,
     /// The byte ranges of the answers.
@@ -53,7 +53,7 @@ pub struct Written {
 }
 
 /// A message as templates see it: without null keys, and with its reasoning under both keys that templates know.
-pub(super) fn plain(message: &Value) -> Value {
+pub(super) fn for_templates(message: &Value) -> Value {
     let Value::Object(fields) = message else {
         return message.clone();
     };
@@ -62,9 +62,12 @@ pub(super) fn plain(message: &Value) -> Value {
         .filter(|(_, value)| !value.is_null())
         .map(|(key, value)| (key.clone(), value.clone()))
         .collect();
-    let thoughts = THOUGHTS.iter().find_map(|name| plain.get(*name)).cloned();
+    let thoughts = REASONING_KEYS
+        .iter()
+        .find_map(|name| plain.get(*name))
+        .cloned();
     if let Some(thoughts) = thoughts {
-        let [first, second, _] = THOUGHTS;
+        let [first, second, _] = REASONING_KEYS;
         if !plain.contains_key(second) {
             plain.insert(second.into(), thoughts.clone());
         }

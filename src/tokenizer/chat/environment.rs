@@ -24,14 +24,14 @@ impl Program {
     /// # Errors
     /// If the program is not valid Jinja; the message gives the line.
     pub fn new(program: impl Into<String>) -> Result<Self, String> {
-        Self::dated(program.into(), None)
+        Self::with_date(program.into(), None)
     }
 
     /// Compiles a program that may ask for a date.
     ///
     /// # Errors
     /// The errors of [`Self::new`].
-    pub(super) fn dated(program: String, date: Option<NaiveDate>) -> Result<Self, String> {
+    pub(super) fn with_date(program: String, date: Option<NaiveDate>) -> Result<Self, String> {
         let mut environment = Environment::new();
         let syntax = SyntaxConfig::builder()
             .trim_blocks(true)
@@ -60,7 +60,7 @@ impl Program {
     }
 
     /// The names of the variables that the program reads and does not set itself.
-    pub fn reads(&self) -> Vec<String> {
+    pub fn free_variables(&self) -> Vec<String> {
         let template = self.0.get_template(NAME);
         let names = template.map(|template| template.undeclared_variables(false));
         let mut names: Vec<String> = names.into_iter().flatten().collect();

@@ -25,7 +25,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use answers::{Ending, common_prefix};
-pub use conversation::{ASSISTANT, Answers, Conversation, Written};
+pub use conversation::{ASSISTANT, Answers, Conversation, RenderedConversation};
 pub use environment::Program;
 pub use roles::OTHER_NAMES;
 
@@ -102,7 +102,7 @@ impl ChatTemplate {
     fn of(file: File) -> std::result::Result<Self, String> {
         let date = file.date.as_deref();
         let date = date.map(environment::date).transpose()?;
-        let program = |template: &str| Program::dated(tags::marked(template), date);
+        let program = |template: &str| Program::with_date(tags::replace_tags(template), date);
         Ok(Self {
             program: program(&file.template)?,
             for_tools: file.tool_use.as_deref().map(program).transpose()?,
@@ -114,7 +114,7 @@ impl ChatTemplate {
     ///
     /// # Errors
     /// If the text is not a date.
-    pub fn dated(&self, date: &str) -> std::result::Result<Self, String> {
+    pub fn with_date(&self, date: &str) -> std::result::Result<Self, String> {
         Self::of(File {
             date: Some(date.to_owned()),
             ..(*self.file).clone()
@@ -138,7 +138,7 @@ impl ChatTemplate {
                 message: format!("is no chat template: {why}"),
             }])
         };
-        let text = String::from_utf8(files::read(path).map_err(Error::before_running)?);
+        let text = String::from_utf8(files::read(path).map_err(Error::into_usage_error)?);
         let text = text.map_err(|_| wrong("it is not UTF-8 text"))?;
         Self::new(text, tokens).map_err(|why| wrong(&why))
     }
@@ -192,7 +192,7 @@ impl ChatTemplate {
     }
 
     /// Whether a date is set that the template does not ask for.
-    pub fn has_idle_date(&self) -> bool {
+    pub fn has_unused_date(&self) -> bool {
         self.file.date.is_some() && !self.asks_for_date()
     }
 
@@ -220,17 +220,17 @@ impl ChatTemplate {
     /// # Errors
     /// The errors of [`Self::render`]; if a template without tags writes earlier messages differently once others follow; and if tags
     /// mark parts other than the messages of the assistant while some of these are not learnt.
-    pub fn written(
+    pub fn render_with_answers(
         &self,
         conversation: &Conversation,
         answers: Answers,
-    ) -> std::result::Result<Written, String> {
+    ) -> std::result::Result<RenderedConversation, String> {
         let (messages, tools) = (&conversation.messages, conversation.tools.as_ref());
         let mut written = tags::parts(&self.run(messages, tools, false)?);
         let of = messages.iter().enumerate();
         let of = of.filter(|(_, message)| message["role"] == ASSISTANT);
         let mut numbers: Vec<usize> = of.map(|(number, _)| number).collect();
-        let not_learnt = &conversation.not_learnt;
+        let not_learnt = &conversation.untrained;
         let first = |count: usize| match answers {
             Answers::All => 0,
             Answers::Last => count.saturating_sub(1),
@@ -240,7 +240,7 @@ impl ChatTemplate {
             numbers.retain(|number| !not_learnt.contains(number));
             written.answers = numbers
                 .into_iter()
-                .map(|number| self.grown_by(number, &written.text, conversation, answers))
+                .map(|number| self.message_range(number, &written.text, conversation, answers))
                 .collect::<std::result::Result<_, _>>()?;
             return Ok(written);
         }
@@ -267,7 +267,7 @@ impl ChatTemplate {
         for (name, token) in &self.file.tokens {
             given.insert(name.clone(), Value::from(token.as_str()));
         }
-        let mut messages: Value = messages.iter().map(conversation::plain).collect();
+        let mut messages: Value = messages.iter().map(conversation::for_templates).collect();
         answers::replace_marks(&mut messages, &tags::MARKS);
         given.insert("messages".into(), messages);
         given.insert("add_generation_prompt".into(), Value::from(asks));

@@ -26,19 +26,19 @@ impl Style {
             Value::String(text) => self.text(text, out),
             Value::Array(all) => {
                 let each = all.iter().map(|value| (None, value));
-                self.many(['[', ']'], each, depth, out);
+                self.write_sequence(['[', ']'], each, depth, out);
             }
             Value::Object(all) => {
                 let mut each: Vec<_> = all.iter().map(|(key, value)| (Some(key), value)).collect();
                 if self.sort_keys {
                     each.sort_by_key(|(key, _)| *key);
                 }
-                self.many(['{', '}'], each.into_iter(), depth, out);
+                self.write_sequence(['{', '}'], each.into_iter(), depth, out);
             }
         }
     }
 
-    fn many<'a>(
+    fn write_sequence<'a>(
         &self,
         [open, close]: [char; 2],
         each: impl ExactSizeIterator<Item = (Option<&'a String>, &'a Value)>,

@@ -1,7 +1,7 @@
 //! The tags `{% generation %}` and `{% endgeneration %}`, which Jinja does not know: each writes a character that occurs in no
 //! text.
 
-use super::Written;
+use super::RenderedConversation;
 
 /// The characters at the beginning and end of an answer: two of the noncharacters that Unicode reserves for internal use of
 /// programs (U+FDD0 to U+FDEF).
@@ -28,7 +28,7 @@ pub(super) fn has_any(template: &str) -> bool {
 
 /// Replaces the tags of a template by plain Jinja. Each character is written between two assignments, so that white space is
 /// trimmed as around any block.
-pub(super) fn marked(template: &str) -> String {
+pub(super) fn replace_tags(template: &str) -> String {
     let mut marked = String::with_capacity(template.len());
     let mut at = 0;
     while let Some(tag) = next(template, at) {
@@ -82,8 +82,8 @@ fn trim<'a>(
 }
 
 /// The text without the characters of tags, and the byte ranges between them.
-pub(super) fn parts(text: &str) -> Written {
-    let mut written = Written {
+pub(super) fn parts(text: &str) -> RenderedConversation {
+    let mut written = RenderedConversation {
         text: String::with_capacity(text.len()),
         answers: Vec::new(),
     };

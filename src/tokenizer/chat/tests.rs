@@ -20,16 +20,18 @@ fn chat() -> Conversation {
 #[test]
 fn chatml_says_where_its_answers_are() {
     let template = ChatTemplate::chatml();
-    let written = template.written(&chat(), Answers::All).unwrap();
-    let texts = |written: &Written| -> Vec<String> {
+    let written = template.render_with_answers(&chat(), Answers::All).unwrap();
+    let texts = |written: &RenderedConversation| -> Vec<String> {
         let of = written.answers.iter();
         of.map(|range| written.text[range.clone()].to_owned())
             .collect()
     };
     assert_eq!(texts(&written), ["2<|im_end|>\n", "4<|im_end|>\n"]);
-    let last = template.written(&chat(), Answers::Last).unwrap();
+    let last = template
+        .render_with_answers(&chat(), Answers::Last)
+        .unwrap();
     assert_eq!(texts(&last), ["4<|im_end|>\n"]);
-    assert_eq!(template.behind_content().unwrap(), "<|im_end|>\n");
+    assert_eq!(template.text_after_content().unwrap(), "<|im_end|>\n");
     let plain = Tokenizer::of_characters("\n", None).unwrap();
     let marks = CHATML_MARKS.map(String::from);
     let tokenizer = plain.with_tokens(marks.into_iter()).unwrap();
@@ -64,10 +66,10 @@ fn tags_mark_answers_and_leave_no_trace() {
     let tagged = "{% for m in messages %}\n    {%- if m.role == 'assistant' %}\n        {%- generation %}[{{ m.content }}]\
                   {%- endgeneration -%}\n    {% else %}({{ m.content }}){% endif %}{% endfor %}";
     let template = ChatTemplate::new(tagged, BTreeMap::new()).unwrap();
-    let written = template.written(&chat(), Answers::All).unwrap();
+    let written = template.render_with_answers(&chat(), Answers::All).unwrap();
     assert_eq!(written.text, "(Be brief.)(1+1?)[2](2+2?)[4]");
     assert_eq!(written.answers, [17..20, 26..29]);
-    assert_eq!(template.behind_content().unwrap(), "]");
+    assert_eq!(template.text_after_content().unwrap(), "]");
 }
 
 #[test]
@@ -75,12 +77,16 @@ fn a_template_that_rewrites_earlier_answers_is_told() {
     let rewrites = "{% for m in messages %}{% if m.role == 'assistant' and not loop.last %}…{% else %}{{ m.content }}\
                     {% endif %}|{% endfor %}";
     let template = ChatTemplate::new(rewrites, BTreeMap::new()).unwrap();
-    let why = template.written(&chat(), Answers::All).unwrap_err();
+    let why = template
+        .render_with_answers(&chat(), Answers::All)
+        .unwrap_err();
     assert!(
         why.contains("message 3") && why.contains("answers"),
         "{why}"
     );
-    let last = template.written(&chat(), Answers::Last).unwrap();
+    let last = template
+        .render_with_answers(&chat(), Answers::Last)
+        .unwrap();
     assert_eq!(&last.text[last.answers[0].clone()], "4|");
 }
 
@@ -111,7 +117,7 @@ fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
     let thinks = "{% for m in messages %}<{{ m.role }}>\r\n{{ m.content }}</>{% endfor %}{% if add_generation_prompt %}<assistant>\r\n\
                   <think>{% endif %}";
     let template = ChatTemplate::new(thinks, BTreeMap::new()).unwrap();
-    let written = template.written(&chat(), Answers::All).unwrap();
+    let written = template.render_with_answers(&chat(), Answers::All).unwrap();
     let texts: Vec<&str> = written
         .answers
         .iter()
@@ -119,14 +125,14 @@ fn an_answer_begins_where_it_parts_from_what_asks_for_it() {
         .collect();
     assert_eq!(texts, ["2</>", "4</>"]);
     assert!(!written.text.contains('\r'));
-    assert_eq!(template.behind_content().unwrap(), "</>");
+    assert_eq!(template.text_after_content().unwrap(), "</>");
     // A conversation may begin with an answer, even if a program reads its first message.
     let looks = "{{ messages[0].role }}{% for m in messages %}|{{ m.content }}{% endfor %}";
     let template = ChatTemplate::new(looks, BTreeMap::new()).unwrap();
     let mut first = Conversation::default();
     first.push(ASSISTANT, "Hello \u{FDD0}");
     first.push("user", "hi");
-    let written = template.written(&first, Answers::All).unwrap();
+    let written = template.render_with_answers(&first, Answers::All).unwrap();
     assert_eq!(written.text, "assistant|Hello \u{FFFD}|hi");
     assert_eq!(&written.text[written.answers[0].clone()], "Hello \u{FFFD}");
 }
@@ -141,8 +147,8 @@ fn messages_that_are_not_learnt_are_read_alone() {
     let whole = ChatTemplate::new(whole, BTreeMap::new()).unwrap();
     let texts = |template: &ChatTemplate, not_learnt: usize, answers: Answers| {
         let mut chat = chat();
-        chat.not_learnt.insert(not_learnt);
-        let written = template.written(&chat, answers)?;
+        chat.untrained.insert(not_learnt);
+        let written = template.render_with_answers(&chat, answers)?;
         let of = written.answers.into_iter();
         Ok::<_, String>(of.map(|at| written.text[at].to_owned()).collect::<Vec<_>>())
     };
@@ -184,10 +190,10 @@ fn conversations_with_tools_have_a_template_of_their_own() {
 
 #[test]
 fn a_date_that_no_template_asks_for_is_idle() {
-    let plain = ChatTemplate::chatml().dated("2024-07-26").unwrap();
-    assert!(plain.has_idle_date() && !ChatTemplate::chatml().has_idle_date());
+    let plain = ChatTemplate::chatml().with_date("2024-07-26").unwrap();
+    assert!(plain.has_unused_date() && !ChatTemplate::chatml().has_unused_date());
     let asks = plain.with_tool_use("{{ strftime_now('%d') }}").unwrap();
-    assert!(!asks.has_idle_date());
+    assert!(!asks.has_unused_date());
     let mut one = Conversation::default();
     one.push("user", "hi");
     one.tools = Some(serde_json::json!([{ "name": "add" }]));

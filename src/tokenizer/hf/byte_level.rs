@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Draft;
-use super::family::{Family, Files, Named};
+use super::TokenizerDraft;
+use super::family::{Family, Files, NamedFamily};
 use super::files::{Folder, numbered};
 use super::frame;
-use super::settings::{Role, Settings, Special};
+use super::settings::{AddedToken, Role, Settings};
 use crate::error::{Error, Fault, Result};
 
 /// The names of the two files in Hugging Face's and OpenAI's folders.
@@ -26,15 +26,15 @@ pub fn read(
     folder: Folder,
     (vocab_name, merges_name): (&str, &str),
     settings: &mut Settings,
-) -> Result<Draft> {
+) -> Result<TokenizerDraft> {
     let path = folder.path(vocab_name);
     let vocab = folder.object(vocab_name)?.unwrap_or_default();
     numbered(&path, &vocab)?;
     let merges = merges(folder, merges_name, &vocab)?;
     let family = match Family::named(settings, Files::Merges) {
-        Named::Family(family) => family,
-        Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
-        Named::Nothing => guessed(&vocab),
+        NamedFamily::Family(family) => family,
+        NamedFamily::Unknown(class) => return Err(super::unknown_class(&path, class)),
+        NamedFamily::Nothing => guess_family(&vocab),
     };
     for (role, token) in defaults(family) {
         if vocab.contains_key(&token.content) {
@@ -74,7 +74,7 @@ pub fn read(
     };
     let gpt = family == Family::OpenAiGpt;
     let (normalizer, pre_tokenizer, decoder) = rules(family, prefix);
-    Ok(Draft {
+    Ok(TokenizerDraft {
         normalizer,
         pre_tokenizer,
         post_processor,
@@ -109,7 +109,7 @@ fn rules(family: Family, prefix: bool) -> (Value, Value, Value) {
 }
 
 /// Replaces the rules in a `tokenizer.json` by those of Qwen2's class, if they differ.
-pub(super) fn as_qwen2(file: &mut Value, settings: &Settings) {
+pub(super) fn use_qwen2_rules(file: &mut Value, settings: &Settings) {
     if file["model"]["type"] != "BPE" {
         return;
     }
@@ -163,7 +163,7 @@ fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<
 }
 
 /// Guesses the family of a vocabulary whose folder does not name it.
-fn guessed(vocab: &Map<String, Value>) -> Family {
+fn guess_family(vocab: &Map<String, Value>) -> Family {
     let has = |name: &str| vocab.contains_key(name);
     if has("<mask>") && has("<s>") && has("</s>") {
         Family::Roberta
@@ -177,11 +177,11 @@ fn guessed(vocab: &Map<String, Value>) -> Family {
 }
 
 /// The special tokens that the family's class has by default.
-fn defaults(family: Family) -> Vec<(Role, Special)> {
+fn defaults(family: Family) -> Vec<(Role, AddedToken)> {
     let all = |names: &[(Role, &str)]| {
         let each = names
             .iter()
-            .map(|(role, name)| (*role, Special::mark(*name)));
+            .map(|(role, name)| (*role, AddedToken::special(*name)));
         each.collect::<Vec<_>>()
     };
     match family {
@@ -195,9 +195,9 @@ fn defaults(family: Family) -> Vec<(Role, Special)> {
                 (Role::Cls, "<s>"),
             ]);
             // A blank before a mask is part of it: released vocabularies say so, and the models were trained so.
-            let mask = Special {
+            let mask = AddedToken {
                 lstrip: true,
-                ..Special::mark("<mask>")
+                ..AddedToken::special("<mask>")
             };
             all.push((Role::Mask, mask));
             all

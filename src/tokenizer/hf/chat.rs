@@ -23,7 +23,7 @@ const DEFAULT: &str = "default";
 /// The name of the template for conversations with tools.
 const TOOL_USE: &str = "tool_use";
 /// The subfolder of further templates, and the ending of their names.
-const BESIDE: &str = "additional_chat_templates";
+const TEMPLATES_FOLDER: &str = "additional_chat_templates";
 const ENDING: &str = ".jinja";
 
 /// Reads the chat template of a tokenizer's folder, or of the folder that contains the tokenizer's file.
@@ -107,17 +107,21 @@ impl Source {
 }
 
 /// The names of the files in the subfolder of templates that are not used here.
-pub(super) fn not_read(folder: Folder) -> Vec<String> {
-    let all = std::fs::read_dir(folder.path(BESIDE)).into_iter().flatten();
+pub(super) fn unused_templates(folder: Folder) -> Vec<String> {
+    let all = std::fs::read_dir(folder.path(TEMPLATES_FOLDER))
+        .into_iter()
+        .flatten();
     let names = all.flatten().map(|file| file.file_name());
     let names = names.map(|name| name.to_string_lossy().into_owned());
     let names = names.filter(|name| name.strip_suffix(ENDING) != Some(TOOL_USE));
-    names.map(|name| format!("{BESIDE}/{name}")).collect()
+    names
+        .map(|name| format!("{TEMPLATES_FOLDER}/{name}"))
+        .collect()
 }
 
 /// The name of a template's file in the subfolder.
 fn beside(name: &str) -> String {
-    format!("{BESIDE}/{name}{ENDING}")
+    format!("{TEMPLATES_FOLDER}/{name}{ENDING}")
 }
 
 /// Reads the template for conversations with tools from the subfolder.
@@ -190,7 +194,7 @@ pub fn write_chat_template(dir: &Path, template: &ChatTemplate) -> Result<()> {
     let Some(tool_use) = template.tool_use() else {
         return Ok(());
     };
-    let folder = dir.join(BESIDE);
+    let folder = dir.join(TEMPLATES_FOLDER);
     std::fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
     files::write(&dir.join(beside(TOOL_USE)), tool_use.as_bytes())
 }

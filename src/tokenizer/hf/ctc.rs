@@ -8,9 +8,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::Draft;
+use super::TokenizerDraft;
 use super::files::{Folder, fault, numbered};
-use super::settings::{Role, SPECIAL_TOKENS, Settings, Special, TOKENIZER_CONFIG, default_roles};
+use super::settings::{
+    AddedToken, Role, SPECIAL_TOKENS, Settings, TOKENIZER_CONFIG, default_roles,
+};
 use super::write::roles;
 use crate::error::Result;
 use crate::files;
@@ -27,7 +29,7 @@ const DELIMITER: &str = "|";
 const EACH: &str = "[\\s\\S]";
 
 /// Whether a folder has a vocabulary of this class.
-pub fn is_one(folder: Folder, settings: &Settings) -> bool {
+pub fn is_ctc(folder: Folder, settings: &Settings) -> bool {
     let model = settings.model_type.as_deref();
     folder.has(VOCAB)
         && match settings.class.as_deref() {
@@ -40,7 +42,7 @@ pub fn is_one(folder: Folder, settings: &Settings) -> bool {
 ///
 /// # Errors
 /// If an id is not a number or is given twice, the vocabulary is one of several languages, or texts are converted to capitals.
-pub fn read(folder: Folder, settings: &mut Settings) -> Result<Draft> {
+pub fn read(folder: Folder, settings: &mut Settings) -> Result<TokenizerDraft> {
     let path = folder.path(VOCAB);
     let vocab = folder.object(VOCAB)?.unwrap_or_default();
     if let Some((language, _)) = vocab.iter().find(|(_, value)| value.is_object()) {
@@ -76,9 +78,9 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<Draft> {
     let unknown = settings.name(Role::Unk, "<unk>").to_owned();
     let added = settings.roles.iter().filter_map(|(_, token)| {
         let id = vocab.get(&token.content)?.as_u64()?;
-        Some((id as u32, Special::mark(token.content.clone())))
+        Some((id as u32, AddedToken::special(token.content.clone())))
     });
-    Ok(Draft {
+    Ok(TokenizerDraft {
         normalizer: replace(" ", DELIMITER),
         pre_tokenizer: json!({"type": "Split", "pattern": {"Regex": EACH}, "behavior": "Isolated", "invert": false}),
         post_processor: Value::Null,

@@ -3,13 +3,13 @@
 
 use serde_json::json;
 
-use super::Draft;
+use super::TokenizerDraft;
 use super::pieces::Pieces;
 use super::sentencepiece::{added, between_cls_and_sep, find, metaspace, unigram, vocab};
-use super::settings::{Role, Settings, Special, default_roles};
+use super::settings::{AddedToken, Role, Settings, default_roles};
 
 /// Makes the draft. The model's own normalizer is not used; a mask token that the pieces lack is appended.
-pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
+pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> TokenizerDraft {
     let vocab = vocab(pieces);
     let roles = [
         (Role::Bos, "[CLS]"),
@@ -20,7 +20,7 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
         (Role::Cls, "[CLS]"),
     ];
     default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
-    settings.default_role(Role::Mask, Special::mark("[MASK]"));
+    settings.default_role(Role::Mask, AddedToken::special("[MASK]"));
     let mut rules = Vec::new();
     if settings.flag("do_lower_case").unwrap_or(false) {
         rules.push(json!({"type": "Lowercase"}));
@@ -39,7 +39,7 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
     if settings.flag("split_by_punct").unwrap_or(false) {
         cuts.insert(0, json!({"type": "Punctuation", "behavior": "Isolated"}));
     }
-    Draft {
+    TokenizerDraft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
         pre_tokenizer: json!({"type": "Sequence", "pretokenizers": cuts}),
         post_processor: between_cls_and_sep(&vocab, settings),

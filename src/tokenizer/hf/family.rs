@@ -54,7 +54,7 @@ pub enum Files {
 
 /// The family that the settings name.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Named<'a> {
+pub enum NamedFamily<'a> {
     /// A family.
     Family(Family),
     /// A class that has no family here.
@@ -92,19 +92,19 @@ impl Family {
     }
 
     /// The family that the settings name, among those with such vocabulary files.
-    pub fn named(settings: &Settings, files: Files) -> Named<'_> {
+    pub fn named(settings: &Settings, files: Files) -> NamedFamily<'_> {
         let class = settings.class.as_deref();
         let class = class.filter(|name| !Self::is_general(name));
         if let Some(class) = class {
             return match of_class(class).filter(|family| family.files() == files) {
-                Some(family) => Named::Family(family),
-                None => Named::Unknown(class),
+                Some(family) => NamedFamily::Family(family),
+                None => NamedFamily::Unknown(class),
             };
         }
         let model = settings.model_type.as_deref().and_then(of_model);
         match model.filter(|family| family.files() == files) {
-            Some(family) => Named::Family(family),
-            None => Named::Nothing,
+            Some(family) => NamedFamily::Family(family),
+            None => NamedFamily::Nothing,
         }
     }
 }

@@ -78,7 +78,7 @@ impl Folder<'_> {
         if !self.has(name) {
             return Ok(None);
         }
-        let object = serde_json::from_slice(&json::plain(self.bytes(name)?));
+        let object = serde_json::from_slice(&json::encode_infinity(self.bytes(name)?));
         let wrong =
             |e: serde_json::Error| fault(&self.path(name), format!("is not a JSON object: {e}"));
         object.map(Some).map_err(wrong)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::family::{Family, Files, Named};
+use super::family::{Family, Files, NamedFamily};
 use super::files::Folder;
 use super::languages::LEGACY;
 use super::settings::{Role, SPECIAL_TOKENS, Settings, TOKENIZER_CONFIG};
@@ -24,7 +24,7 @@ pub(super) const KEPT: [&str; 6] = [
 ];
 
 /// The tokens of roles, and the other keys that are kept.
-pub(super) fn said(settings: &Settings) -> Map<String, Value> {
+pub(super) fn collect(settings: &Settings) -> Map<String, Value> {
     let roles = settings.roles.iter();
     let roles = roles.map(|(role, token)| (role.key().to_owned(), json!(token.content)));
     let words = KEPT
@@ -42,7 +42,7 @@ fn languages(settings: &Settings) -> Map<String, Value> {
     let class = settings.class.as_ref().filter(|_| {
         let named = Family::named(settings, Files::Pieces);
         [Family::MBart50, Family::Nllb]
-            .map(Named::Family)
+            .map(NamedFamily::Family)
             .contains(&named)
     });
     let Some(class) = class else {

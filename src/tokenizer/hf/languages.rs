@@ -9,14 +9,14 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-use super::Draft;
-use super::family::{Family, Files, Named};
+use super::TokenizerDraft;
+use super::family::{Family, Files, NamedFamily};
 use super::files::{Folder, fault, numbered};
-use super::marian::foreign;
+use super::marian::foreign_score;
 use super::pieces::Pieces;
-use super::plain;
+use super::plain_sentencepiece;
 use super::sentencepiece::{charsmap, metaspace, unigram, vocab};
-use super::settings::{Role, Settings, Special, TOKENIZER_CONFIG};
+use super::settings::{AddedToken, Role, Settings, TOKENIZER_CONFIG};
 use crate::error::{Error, Result, suggestion};
 use crate::tokenizer::Tokenizer;
 
@@ -51,12 +51,16 @@ const DEFAULTS: [(Family, &str); 3] = [
 ///
 /// # Errors
 /// If `src_lang` is not a token.
-pub fn around(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<Tokenizer> {
+pub fn with_language_token(
+    path: &Path,
+    tokenizer: Tokenizer,
+    settings: &Settings,
+) -> Result<Tokenizer> {
     // The model's type by itself does not decide how a tokenizer.json is read.
     let named = match Family::named(settings, Files::Pieces) {
-        Named::Family(Family::M2M100) if !path.ends_with(VOCAB) => None,
-        Named::Family(family) => DEFAULTS.iter().find(|(other, _)| *other == family),
-        Named::Unknown(_) | Named::Nothing => None,
+        NamedFamily::Family(Family::M2M100) if !path.ends_with(VOCAB) => None,
+        NamedFamily::Family(family) => DEFAULTS.iter().find(|(other, _)| *other == family),
+        NamedFamily::Unknown(_) | NamedFamily::Nothing => None,
     };
     let Some((family, usual)) = named else {
         return Ok(tokenizer);
@@ -78,8 +82,8 @@ pub fn around(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
         return Err(fault(&path.with_file_name(TOKENIZER_CONFIG), message));
     };
     match settings.flag(LEGACY) == Some(true) && *family == Family::Nllb {
-        true => tokenizer.between(&[], &[end, language]),
-        false => tokenizer.between(&[language], &[end]),
+        true => tokenizer.with_tokens_around(&[], &[end, language]),
+        false => tokenizer.with_tokens_around(&[language], &[end]),
     }
 }
 
@@ -104,7 +108,7 @@ pub fn incomplete(path: &Path, family: Family) -> Error {
 }
 
 /// Reads mBART-50's pieces: fairseq puts `<s> <pad> </s> <unk>` before them; languages and a mask follow them.
-pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
+pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> TokenizerDraft {
     let first = [
         (Role::Cls, "<s>"),
         (Role::Pad, "<pad>"),
@@ -112,11 +116,11 @@ pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
         (Role::Unk, "<unk>"),
     ];
     for (role, name) in first.into_iter().chain([(Role::Sep, "</s>")]) {
-        settings.default_role(role, Special::mark(name));
+        settings.default_role(role, AddedToken::special(name));
     }
-    let mask = Special {
+    let mask = AddedToken {
         lstrip: true,
-        ..Special::mark("<mask>")
+        ..AddedToken::special("<mask>")
     };
     settings.default_role(Role::Mask, mask);
     let named = first.map(|(role, name)| (settings.name(role, name).to_owned(), 0.0));
@@ -131,13 +135,15 @@ pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
         .chain([single_blanks])
         .collect();
     let codes = languages.zip(MBART_50.split(' '));
-    Draft {
+    TokenizerDraft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
         pre_tokenizer: metaspace("always", true),
         post_processor: Value::Null,
         decoder: metaspace("always", true),
         model: unigram(&all, 3, false),
-        added: codes.map(|(id, code)| (id, Special::mark(code))).collect(),
+        added: codes
+            .map(|(id, code)| (id, AddedToken::special(code)))
+            .collect(),
         notes: Vec::new(),
     }
 }
@@ -145,14 +151,14 @@ pub fn mbart_50(pieces: &Pieces, settings: &mut Settings) -> Draft {
 /// Whether a folder has M2M-100's two files, and its settings name M2M-100.
 pub fn has_numbers(folder: Folder, settings: &Settings) -> bool {
     let named = Family::named(settings, Files::Pieces);
-    named == Named::Family(Family::M2M100) && folder.has(VOCAB) && folder.has(MODEL)
+    named == NamedFamily::Family(Family::M2M100) && folder.has(VOCAB) && folder.has(MODEL)
 }
 
 /// Reads M2M-100's pieces with the ids of vocab.json, followed by the languages.
 ///
 /// # Errors
 /// If a file is missing or damaged, ids are missing, or `language_codes` names no list.
-pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
+pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<TokenizerDraft> {
     let path = folder.path(VOCAB);
     let tokens = numbered(&path, &folder.object(VOCAB)?.unwrap_or_default())?;
     let mut places = tokens.iter().enumerate();
@@ -168,7 +174,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
         (Role::Unk, "<unk>"),
         (Role::Pad, "<pad>"),
     ] {
-        settings.default_role(role, Special::mark(name));
+        settings.default_role(role, AddedToken::special(name));
     }
     for role in [Role::Eos, Role::Unk] {
         let name = settings.name(role, "");
@@ -177,7 +183,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
         }
     }
     let pieces = Pieces::read(folder, MODEL)?;
-    let mut draft = plain::read(pieces, settings);
+    let mut draft = plain_sentencepiece::read(pieces, settings);
     let lost = renumber(
         &mut draft.model,
         &numbers,
@@ -191,7 +197,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<Draft> {
     // Added tokens of the model get their ids in vocab.json.
     let added = std::mem::take(&mut draft.added).into_iter();
     let added = added.filter_map(|(_, token)| Some((*numbers.get(token.content.as_str())?, token)));
-    let languages = codes(folder, settings)?.map(|code| Special::mark(token_of(code)));
+    let languages = codes(folder, settings)?.map(|code| AddedToken::special(token_of(code)));
     let languages = (tokens.len() as u32..).zip(languages);
     draft.added = added.chain(languages).collect();
     draft.post_processor = Value::Null;
@@ -222,7 +228,12 @@ fn renumber(model: &mut Value, numbers: &HashMap<&str, u32>, unknown: &str) -> u
             .iter()
             .filter_map(|pair| Some((pair[0].as_str()?, pair[1].as_f64()?)))
             .collect();
-        let scored = |token: &str| scores.get(token).copied().unwrap_or_else(|| foreign(token));
+        let scored = |token: &str| {
+            scores
+                .get(token)
+                .copied()
+                .unwrap_or_else(|| foreign_score(token))
+        };
         let vocab: Vec<(&str, f64)> = all.iter().map(|(t, _)| (*t, scored(t))).collect();
         let vocab = json!(vocab);
         model["unk_id"] = json!(numbers[unknown]);

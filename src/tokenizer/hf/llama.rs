@@ -6,10 +6,10 @@ use serde_json::Value;
 use super::pieces::Pieces;
 use super::sentencepiece::{added, charsmap, metaspace};
 use super::settings::{Role, Settings, default_roles};
-use super::{Draft, frame, plain};
+use super::{TokenizerDraft, frame, plain_sentencepiece};
 
 /// Makes the draft of a tokenizer over its pieces.
-pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
+pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> TokenizerDraft {
     let id = |name: &str| {
         let at = pieces.all.iter().position(|piece| piece.text == name);
         at.map(|id| id as u32)
@@ -20,14 +20,14 @@ pub(super) fn read(pieces: &Pieces, settings: &mut Settings) -> Draft {
         (Role::Unk, "<unk>"),
     ];
     default_roles(settings, |name| id(name).is_some(), &roles);
-    Draft {
+    TokenizerDraft {
         normalizer: charsmap(pieces).unwrap_or(Value::Null),
-        pre_tokenizer: words(settings),
+        pre_tokenizer: pre_tokenizer(settings),
         post_processor: frame_of(settings, id),
-        decoder: plain::decoder(true, usize::from(prefixes(settings))),
-        model: plain::bpe(pieces, &pieces.merges()),
+        decoder: plain_sentencepiece::decoder(true, usize::from(prefixes(settings))),
+        model: plain_sentencepiece::bpe(pieces, &pieces.merges()),
         added: added(pieces),
-        notes: unsaid(settings).into_iter().collect(),
+        notes: unspecified_begin_note(settings).into_iter().collect(),
     }
 }
 
@@ -37,7 +37,7 @@ fn prefixes(settings: &Settings) -> bool {
 }
 
 /// The pre-tokenizer, which puts that blank only before the text, or also after each special token in it (`legacy`).
-pub(super) fn words(settings: &Settings) -> Value {
+pub(super) fn pre_tokenizer(settings: &Settings) -> Value {
     let legacy = settings.flag("legacy").unwrap_or(false);
     let scheme = match (prefixes(settings), legacy) {
         (true, true) => "always",
@@ -63,7 +63,7 @@ pub(super) fn frame_of(settings: &Settings, id: impl Fn(&str) -> Option<u32>) ->
 }
 
 /// A note, if no file says whether a special token begins a text.
-pub(super) fn unsaid(settings: &Settings) -> Option<String> {
+pub(super) fn unspecified_begin_note(settings: &Settings) -> Option<String> {
     settings.flag("add_bos_token").is_none().then(|| {
         "no file says `add_bos_token`, so no begin mark is put before a text, as in transformers 5; LLaMA's own code puts one"
             .into()

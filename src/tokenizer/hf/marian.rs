@@ -10,12 +10,12 @@ use std::collections::HashMap;
 
 use serde_json::json;
 
-use super::Draft;
+use super::TokenizerDraft;
 use super::files::{Folder, fault, numbered};
 use super::frame::{Part, template};
-use super::pieces::{Model, Pieces, Sort};
+use super::pieces::{Model, PieceKind, Pieces};
 use super::sentencepiece::{metaspace, rules};
-use super::settings::{Role, Settings, Special, default_roles};
+use super::settings::{AddedToken, Role, Settings, default_roles};
 use crate::error::Result;
 
 /// The SentencePiece models of both sides, and the ids.
@@ -29,7 +29,7 @@ pub const FOREIGN: f64 = -1e9;
 ///
 /// # Errors
 /// If a file is missing or damaged, or ids are missing.
-pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
+pub fn read(folder: Folder, settings: &mut Settings) -> Result<[TokenizerDraft; 2]> {
     let separate = folder.has(OTHER_VOCAB);
     let names = [VOCAB, if separate { OTHER_VOCAB } else { VOCAB }];
     let [source, target] = [0, 1].map(|side| side_of(folder, SIDES[side], names[side], settings));
@@ -37,7 +37,7 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<[Draft; 2]> {
 }
 
 /// The score of a token that the model of a side lacks.
-pub(super) fn foreign(token: &str) -> f64 {
+pub(super) fn foreign_score(token: &str) -> f64 {
     FOREIGN
         * match token.chars().count() {
             1 => 1.0,
@@ -50,7 +50,7 @@ fn side_of(
     model: &str,
     vocab_name: &str,
     settings: &mut Settings,
-) -> Result<Draft> {
+) -> Result<TokenizerDraft> {
     let path = folder.path(vocab_name);
     let pieces = Pieces::read(folder, model)?;
     if pieces.model != Model::Unigram {
@@ -69,7 +69,7 @@ fn side_of(
     let scores: HashMap<&str, f64> = pieces
         .all
         .iter()
-        .filter(|piece| matches!(piece.sort, Sort::Normal | Sort::UserDefined))
+        .filter(|piece| matches!(piece.sort, PieceKind::Normal | PieceKind::UserDefined))
         .map(|piece| (piece.text.as_str(), piece.score))
         .collect();
     let numbers: HashMap<&str, u32> = tokens
@@ -100,7 +100,7 @@ fn side_of(
                 scores
                     .get(token.as_str())
                     .copied()
-                    .unwrap_or_else(|| foreign(token)),
+                    .unwrap_or_else(|| foreign_score(token)),
             )
         })
         .collect();
@@ -115,10 +115,10 @@ fn side_of(
     let codes = tokens
         .iter()
         .filter(|(token, _)| token.starts_with(">>") && token.ends_with("<<"));
-    let codes = codes.map(|(token, id)| (*id, Special::mark(token.clone())));
+    let codes = codes.map(|(token, id)| (*id, AddedToken::special(token.clone())));
     let end = Part::Token(end, *end_id);
     let (normalizer, pre_tokenizer) = rules(&pieces);
-    Ok(Draft {
+    Ok(TokenizerDraft {
         normalizer,
         pre_tokenizer,
         post_processor: template(

@@ -21,7 +21,7 @@ mod llama;
 mod marian;
 mod pair;
 mod pieces;
-mod plain;
+mod plain_sentencepiece;
 mod proto;
 mod rebuilt;
 mod sentencepiece;
@@ -36,9 +36,9 @@ use serde_json::{Map, Value, json};
 
 use super::{ChatTemplate, MarkNames, Tokenizer, format};
 use crate::error::Result;
-use family::{Family, Files, Named};
+use family::{Family, Files, NamedFamily};
 use files::{Folder, fault};
-use settings::{Role, Settings, Special};
+use settings::{AddedToken, Role, Settings};
 
 pub use chat::{chat_template, write_chat_template};
 pub use ctc::write as write_ctc;
@@ -75,14 +75,14 @@ pub struct HfTokenizer {
 }
 
 /// The parts of a `tokenizer.json` before special tokens are added.
-struct Draft {
+struct TokenizerDraft {
     normalizer: Value,
     pre_tokenizer: Value,
     post_processor: Value,
     decoder: Value,
     model: Value,
     /// Tokens that are matched before the text is split.
-    added: Vec<(u32, Special)>,
+    added: Vec<(u32, AddedToken)>,
     notes: Vec<String>,
 }
 
@@ -116,9 +116,9 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     let (files, draft) = if folder.has(wordpiece::VOCAB) {
         let path = folder.path(wordpiece::VOCAB);
         let family = match Family::named(settings, Files::Words) {
-            Named::Family(family) => family,
-            Named::Unknown(class) => return Err(unknown_class(&path, class)),
-            Named::Nothing => Family::Bert,
+            NamedFamily::Family(family) => family,
+            NamedFamily::Unknown(class) => return Err(unknown_class(&path, class)),
+            NamedFamily::Nothing => Family::Bert,
         };
         let draft = wordpiece::read(folder, family, settings)?;
         (vec![wordpiece::VOCAB], draft)
@@ -131,7 +131,7 @@ pub fn read(dir: &Path) -> Result<Option<HfTokenizer>> {
     } else if let Some(name) = folder.first(&sentencepiece::NAMES) {
         let draft = sentencepiece::read(folder, name, settings)?;
         (vec![name], draft)
-    } else if ctc::is_one(folder, settings) {
+    } else if ctc::is_ctc(folder, settings) {
         (vec![ctc::VOCAB], ctc::read(folder, settings)?)
     } else {
         return Ok(None);
@@ -165,7 +165,7 @@ fn unknown_class(path: &Path, class: &str) -> crate::error::Error {
 fn found(
     folder: Folder,
     files: Vec<&'static str>,
-    draft: Draft,
+    draft: TokenizerDraft,
     settings: &Settings,
 ) -> Result<HfTokenizer> {
     let (tokenizer, mut notes) = finish(folder, files[0], draft, settings)?;
@@ -177,7 +177,7 @@ fn found(
         ignored: settings.ignored.clone(),
         notes,
         max_length: settings.max_length,
-        kept_settings: kept_settings::said(settings),
+        kept_settings: kept_settings::collect(settings),
     })
 }
 
@@ -185,7 +185,7 @@ fn found(
 fn finish(
     folder: Folder,
     name: &str,
-    mut draft: Draft,
+    mut draft: TokenizerDraft,
     settings: &Settings,
 ) -> Result<(Tokenizer, Vec<String>)> {
     let path = folder.path(name);
@@ -205,7 +205,7 @@ fn finish(
     }
     add(&path, &mut file, added, settings)?;
     let tokenizer =
-        Tokenizer::from_json(format::to_bytes(&file)?, &path).map_err(|e| e.before_running())?;
+        Tokenizer::from_json(format::to_bytes(&file)?, &path).map_err(|e| e.into_usage_error())?;
     Ok((with_roles(&path, tokenizer, settings)?, notes))
 }
 
@@ -214,7 +214,7 @@ fn finish(
 fn add(
     path: &Path,
     file: &mut Value,
-    mut with_ids: Vec<(u32, Special)>,
+    mut with_ids: Vec<(u32, AddedToken)>,
     settings: &Settings,
 ) -> Result<()> {
     let mut vocab = tokenizer_json::vocabulary(file);
@@ -271,9 +271,9 @@ fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
         token([Role::Sep, Role::Sep]),
         token([Role::Pad, Role::Pad]),
     ];
-    let id = |token: Option<&Special>| token.and_then(|token| tokenizer.id(&token.content));
+    let id = |token: Option<&AddedToken>| token.and_then(|token| tokenizer.id(&token.content));
     let tokenizer = match id(wanted[1]).filter(|id| tokenizer.end_of_text() != Some(*id)) {
-        Some(id) => tokenizer_json::ended(path, &tokenizer, id)?,
+        Some(id) => tokenizer_json::with_end_of_text(path, &tokenizer, id)?,
         None => tokenizer,
     };
     let differs = |at: usize| {
@@ -287,5 +287,5 @@ fn with_roles(path: &Path, tokenizer: Tokenizer, settings: &Settings) -> Result<
         pad: differs(3),
         ..MarkNames::default()
     };
-    languages::around(path, tokenizer.with_marks(&names)?, settings)
+    languages::with_language_token(path, tokenizer.with_marks(&names)?, settings)
 }

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 
 use super::files::fault;
 use super::marian::{FOREIGN, OTHER_VOCAB, SIDES, VOCAB};
-use super::pieces::{Model, Pieces, Sort};
+use super::pieces::{Model, PieceKind, Pieces};
 use super::proto::{ModelProto, NormalizerSpec, SentencePiece, TrainerSpec};
 use super::sentencepiece;
 use super::settings::Role;
@@ -118,7 +118,7 @@ impl Side {
             .iter()
             .filter(|token| !marks.contains(token) && !code(token));
         let unknown = roles[Role::Unk.key()].as_str().unwrap_or_default();
-        let piece = |text: &str, score: f64, sort: Sort| SentencePiece {
+        let piece = |text: &str, score: f64, sort: PieceKind| SentencePiece {
             piece: Some(text.to_owned()),
             score: Some(score as f32),
             r#type: Some(sort.number()),
@@ -127,8 +127,8 @@ impl Side {
         let pieces = listed
             .filter_map(|entry| Some((entry[0].as_str()?, entry[1].as_f64()?)))
             .filter(|(text, score)| *score > FOREIGN && !added.contains(text) && *text != unknown)
-            .map(|(text, score)| piece(text, score, Sort::Normal));
-        let pieces = std::iter::once(piece(unknown, 0.0, Sort::Unknown)).chain(pieces);
+            .map(|(text, score)| piece(text, score, PieceKind::Normal));
+        let pieces = std::iter::once(piece(unknown, 0.0, PieceKind::Unknown)).chain(pieces);
         let proto = ModelProto {
             pieces: pieces.collect(),
             trainer_spec: Some(TrainerSpec {

@@ -13,7 +13,7 @@ const MOST_PIECES: usize = 4_000_000;
 
 /// The kind of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sort {
+pub enum PieceKind {
     Normal,
     Unknown,
     Control,
@@ -27,7 +27,7 @@ pub enum Sort {
 pub struct Piece {
     pub text: String,
     pub score: f64,
-    pub sort: Sort,
+    pub sort: PieceKind,
 }
 
 /// The algorithm that splits a text into pieces.
@@ -87,7 +87,7 @@ impl Pieces {
             if !score.is_finite() {
                 return Err(format!("piece {id}, `{text}`, has the score {score}"));
             }
-            if sort == Sort::Unknown && unknown.replace(id).is_some() {
+            if sort == PieceKind::Unknown && unknown.replace(id).is_some() {
                 return Err(format!(
                     "piece {id}, `{text}`, is a second one for unknown text"
                 ));
@@ -158,7 +158,7 @@ impl Pieces {
     }
 }
 
-impl Sort {
+impl PieceKind {
     /// The number of the kind in a file.
     pub fn number(self) -> i32 {
         match self {
@@ -172,14 +172,14 @@ impl Sort {
     }
 }
 
-fn sort(number: i32) -> Option<Sort> {
+fn sort(number: i32) -> Option<PieceKind> {
     Some(match number {
-        1 => Sort::Normal,
-        2 => Sort::Unknown,
-        3 => Sort::Control,
-        4 => Sort::UserDefined,
-        5 => Sort::Unused,
-        6 => Sort::Byte,
+        1 => PieceKind::Normal,
+        2 => PieceKind::Unknown,
+        3 => PieceKind::Control,
+        4 => PieceKind::UserDefined,
+        5 => PieceKind::Unused,
+        6 => PieceKind::Byte,
         _ => return None,
     })
 }

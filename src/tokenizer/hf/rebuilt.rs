@@ -3,7 +3,7 @@
 //! as it is.
 
 use super::byte_level;
-use super::family::{Family, Files, Named};
+use super::family::{Family, Files, NamedFamily};
 use super::sentencepiece::{self, metaspace, words};
 use super::settings::Settings;
 use super::tokenizer_json::NAME;
@@ -19,7 +19,7 @@ pub fn rebuild_note(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
     }
     let file: Value = serde_json::from_slice(tokenizer.json()).unwrap_or_default();
     let mut theirs = file.clone();
-    byte_level::as_qwen2(&mut theirs, &Settings::default());
+    byte_level::use_qwen2_rules(&mut theirs, &Settings::default());
     let same = theirs == file && file["model"]["type"] == "BPE";
     (!same).then(|| {
         format!(
@@ -30,17 +30,17 @@ pub fn rebuild_note(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
 }
 
 /// Replaces the rules in the file that the folder's class rebuilds.
-pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
+pub(super) fn apply_class_rules(file: &mut Value, settings: &Settings) {
     if !file.is_object() || settings.class.as_deref().is_some_and(Family::is_general) {
         return;
     }
-    if let Named::Family(Family::Bert) = Family::named(settings, Files::Words) {
+    if let NamedFamily::Family(Family::Bert) = Family::named(settings, Files::Words) {
         bert(file, settings);
     }
     match Family::named(settings, Files::Merges) {
-        Named::Family(Family::Qwen2) => byte_level::as_qwen2(file, settings),
-        Named::Family(_) => before_a_text(file, settings),
-        Named::Unknown(_) | Named::Nothing => {}
+        NamedFamily::Family(Family::Qwen2) => byte_level::use_qwen2_rules(file, settings),
+        NamedFamily::Family(_) => apply_prefix_space(file, settings),
+        NamedFamily::Unknown(_) | NamedFamily::Nothing => {}
     }
     if file["model"]["type"] != "Unigram" {
         return;
@@ -55,14 +55,14 @@ pub(super) fn as_its_class(file: &mut Value, settings: &Settings) {
     } else if own("XLNetTokenizer", "xlnet") {
         xlnet(file, settings);
     } else if own("XLMRobertaTokenizer", "xlm-roberta") {
-        cut(file, settings.flag("add_prefix_space").unwrap_or(true));
-    } else if let Named::Family(Family::T5) = Family::named(settings, Files::Pieces) {
+        set_word_splitting(file, settings.flag("add_prefix_space").unwrap_or(true));
+    } else if let NamedFamily::Family(Family::T5) = Family::named(settings, Files::Pieces) {
         t5(file);
     }
 }
 
 /// Whether a blank is added before a text is set by a key beside the file; without the key none is added.
-fn before_a_text(file: &mut Value, settings: &Settings) {
+fn apply_prefix_space(file: &mut Value, settings: &Settings) {
     if file["pre_tokenizer"]["type"] == "ByteLevel" {
         let prefix = settings.flag("add_prefix_space").unwrap_or(false);
         file["pre_tokenizer"]["add_prefix_space"] = json!(prefix);
@@ -104,19 +104,19 @@ fn compiled(file: &Value) -> Option<Value> {
 fn albert(file: &mut Value, settings: &Settings) {
     let keeps = settings.flag("keep_accents").unwrap_or(false);
     let rules = sentencepiece::albert_rules(settings, [keeps, true], compiled(file));
-    normalised(file, rules);
-    cut(file, settings.flag("add_prefix_space").unwrap_or(true));
+    set_normalizer(file, rules);
+    set_word_splitting(file, settings.flag("add_prefix_space").unwrap_or(true));
 }
 
 /// XLNet's rules: its class ignores `keep_accents` and `add_prefix_space`.
 fn xlnet(file: &mut Value, settings: &Settings) {
     let rules = sentencepiece::albert_rules(settings, [false, false], compiled(file));
-    normalised(file, rules);
-    cut(file, true);
+    set_normalizer(file, rules);
+    set_word_splitting(file, true);
 }
 
 /// Sets a normalizer of these steps. Older files also join blanks in a last step, which has no effect on words split at blanks.
-fn normalised(file: &mut Value, wanted: Vec<Value>) {
+fn set_normalizer(file: &mut Value, wanted: Vec<Value>) {
     let joins = |step: &Value| step["type"] == "Replace" && step["pattern"]["Regex"] == " {2,}";
     let mut own = steps(&file["normalizer"]);
     own.retain(|step| !joins(step));
@@ -126,7 +126,7 @@ fn normalised(file: &mut Value, wanted: Vec<Value>) {
 }
 
 /// Splits words at blanks, each with `▁` before it if `prefix`.
-fn cut(file: &mut Value, prefix: bool) {
+fn set_word_splitting(file: &mut Value, prefix: bool) {
     let parts = &file["pre_tokenizer"]["pretokenizers"];
     let metaspace = &parts[1];
     // Older files use this key instead.
@@ -138,7 +138,7 @@ fn cut(file: &mut Value, prefix: bool) {
         && metaspace["type"] == "Metaspace"
         && parts.as_array().is_some_and(|parts| parts.len() == 2);
     if !of_words || own != prefix {
-        (file["pre_tokenizer"], file["decoder"]) = sentencepiece::cut(prefix);
+        (file["pre_tokenizer"], file["decoder"]) = sentencepiece::word_splitting(prefix);
     }
 }
 

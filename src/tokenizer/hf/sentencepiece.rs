@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use base64::Engine;
 use serde_json::{Value, json};
 
-use super::family::{Family, Files, Named};
+use super::family::{Family, Files, NamedFamily};
 use super::files::{Folder, fault};
-use super::pieces::{Model, Pieces, Sort};
-use super::settings::{Role, Settings, Special, default_roles};
-use super::{Draft, deberta, frame, languages, llama, plain};
+use super::pieces::{Model, PieceKind, Pieces};
+use super::settings::{AddedToken, Role, Settings, default_roles};
+use super::{TokenizerDraft, deberta, frame, languages, llama, plain_sentencepiece};
 use crate::error::Result;
 
 /// The names under which folders have a SentencePiece model.
@@ -28,18 +28,18 @@ const MOST_SENTINELS: u64 = 100_000;
 ///
 /// # Errors
 /// If the file is not such a model, or its class numbers pieces differently.
-pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft> {
+pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<TokenizerDraft> {
     let path = folder.path(name);
     let pieces = Pieces::read(folder, name)?;
     let family = match Family::named(settings, Files::Pieces) {
         // If only the model's type is known, transformers uses a general class, which keeps the model's own rules.
-        Named::Family(Family::Llama) if !settings.names_class() => None,
-        Named::Family(family @ (Family::M2M100 | Family::Nllb)) => {
+        NamedFamily::Family(Family::Llama) if !settings.names_class() => None,
+        NamedFamily::Family(family @ (Family::M2M100 | Family::Nllb)) => {
             return Err(languages::incomplete(&path, family));
         }
-        Named::Family(family) => Some(family),
-        Named::Unknown(class) => return Err(super::unknown_class(&path, class)),
-        Named::Nothing => guessed(name, &pieces),
+        NamedFamily::Family(family) => Some(family),
+        NamedFamily::Unknown(class) => return Err(super::unknown_class(&path, class)),
+        NamedFamily::Nothing => guess_family(name, &pieces),
     };
     let wanted = match family {
         Some(Family::Llama) => Some(Model::Bpe),
@@ -60,11 +60,11 @@ pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Draft
         Some(Family::XlmRoberta) => Ok(xlm_roberta(pieces, settings)),
         Some(Family::MBart50) => Ok(languages::mbart_50(&pieces, settings)),
         Some(Family::Llama) => Ok(llama::read(&pieces, settings)),
-        _ => Ok(plain::read(pieces, settings)),
+        _ => Ok(plain_sentencepiece::read(pieces, settings)),
     }
 }
 
-fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
+fn guess_family(name: &str, pieces: &Pieces) -> Option<Family> {
     let is = |id: usize, text: &str| pieces.all.get(id).is_some_and(|piece| piece.text == text);
     match pieces.model {
         Model::Bpe => None,
@@ -81,16 +81,18 @@ fn guessed(name: &str, pieces: &Pieces) -> Option<Family> {
 }
 
 /// Pieces that are matched before the text is split: control pieces as special tokens, user-defined ones as text.
-pub(super) fn added(pieces: &Pieces) -> Vec<(u32, Special)> {
+pub(super) fn added(pieces: &Pieces) -> Vec<(u32, AddedToken)> {
     let listed = pieces.all.iter().enumerate().filter_map(|(id, piece)| {
         let special = match piece.sort {
-            Sort::Control => true,
-            Sort::UserDefined => false,
-            Sort::Normal | Sort::Unknown | Sort::Unused | Sort::Byte => return None,
+            PieceKind::Control => true,
+            PieceKind::UserDefined => false,
+            PieceKind::Normal | PieceKind::Unknown | PieceKind::Unused | PieceKind::Byte => {
+                return None;
+            }
         };
-        let token = Special {
+        let token = AddedToken {
             special,
-            ..Special::mark(piece.text.clone())
+            ..AddedToken::special(piece.text.clone())
         };
         Some((id as u32, token))
     });
@@ -115,11 +117,11 @@ pub fn metaspace(prepend: &str, split: bool) -> Value {
 
 /// Splits words at blanks, each with `▁` before it.
 pub(super) fn words() -> Value {
-    cut(true).0
+    word_splitting(true).0
 }
 
 /// The pre-tokenizer that splits words at blanks, with `▁` before each if `prefix`, and the decoder that joins them.
-pub(super) fn cut(prefix: bool) -> (Value, Value) {
+pub(super) fn word_splitting(prefix: bool) -> (Value, Value) {
     let words = metaspace(if prefix { "always" } else { "never" }, true);
     let both = json!({"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, words]});
     (both, words)
@@ -139,7 +141,7 @@ pub(super) fn find(vocab: &[(String, f64)], name: &str) -> Option<u32> {
         .map(|id| id as u32)
 }
 
-fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> {
+fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<TokenizerDraft> {
     let mut vocab = vocab(&pieces);
     let mut added = added(&pieces);
     let sentinels = settings.number("extra_ids").unwrap_or(SENTINELS);
@@ -161,7 +163,7 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> 
             vocab.len() as u32 - 1
         });
         if added.iter().all(|(other, _)| *other != id) {
-            added.push((id, Special::mark(name)));
+            added.push((id, AddedToken::special(name)));
         }
     }
     let roles = [
@@ -171,7 +173,7 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Draft> 
     ];
     default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
     let end = settings.name(Role::Eos, "</s>");
-    Ok(Draft {
+    Ok(TokenizerDraft {
         normalizer: charsmap(&pieces).unwrap_or(Value::Null),
         pre_tokenizer: words(),
         post_processor: find(&vocab, end).map_or(Value::Null, |id| frame::t5((end, id))),
@@ -194,7 +196,7 @@ pub(super) fn between_cls_and_sep(vocab: &[(String, f64)], settings: &Settings) 
     }
 }
 
-fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
+fn albert(pieces: &Pieces, settings: &mut Settings) -> TokenizerDraft {
     let vocab = vocab(pieces);
     let roles = [
         (Role::Bos, "[CLS]"),
@@ -208,8 +210,9 @@ fn albert(pieces: &Pieces, settings: &mut Settings) -> Draft {
     default_roles(settings, |name| find(&vocab, name).is_some(), &roles);
     let keeps = settings.flag("keep_accents").unwrap_or(false);
     let rules = albert_rules(settings, [keeps, true], charsmap(pieces));
-    let (pre_tokenizer, decoder) = cut(settings.flag("add_prefix_space").unwrap_or(true));
-    Draft {
+    let (pre_tokenizer, decoder) =
+        word_splitting(settings.flag("add_prefix_space").unwrap_or(true));
+    TokenizerDraft {
         normalizer: json!({"type": "Sequence", "normalizers": rules}),
         pre_tokenizer,
         post_processor: between_cls_and_sep(&vocab, settings),
@@ -240,7 +243,7 @@ pub(super) fn albert_rules(
 }
 
 /// Fairseq replaces the first pieces, `<unk> <s> </s>`, by `<s> <pad> </s> <unk>`, and appends a mask.
-fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
+fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> TokenizerDraft {
     let first = [
         (Role::Bos, "<s>"),
         (Role::Pad, "<pad>"),
@@ -251,11 +254,11 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
         .into_iter()
         .chain([(Role::Cls, "<s>"), (Role::Sep, "</s>")])
     {
-        settings.default_role(role, Special::mark(name));
+        settings.default_role(role, AddedToken::special(name));
     }
-    let mask = Special {
+    let mask = AddedToken {
         lstrip: true,
-        ..Special::mark("<mask>")
+        ..AddedToken::special("<mask>")
     };
     settings.default_role(Role::Mask, mask);
     let mut vocab: Vec<(String, f64)> = first
@@ -264,8 +267,9 @@ fn xlm_roberta(pieces: Pieces, settings: &mut Settings) -> Draft {
     vocab.extend(pieces.all.iter().skip(3).map(|p| (p.text.clone(), p.score)));
     vocab.push((settings.name(Role::Mask, "<mask>").to_owned(), 0.0));
     let (bos, eos) = (vocab[0].0.clone(), vocab[2].0.clone());
-    let (pre_tokenizer, decoder) = cut(settings.flag("add_prefix_space").unwrap_or(true));
-    Draft {
+    let (pre_tokenizer, decoder) =
+        word_splitting(settings.flag("add_prefix_space").unwrap_or(true));
+    TokenizerDraft {
         normalizer: charsmap(&pieces).unwrap_or(Value::Null),
         pre_tokenizer,
         post_processor: frame::roberta((&bos, 0), (&eos, 2)),

@@ -51,7 +51,7 @@ impl Role {
 
 /// A token that is matched before the text is split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Special {
+pub struct AddedToken {
     /// The token as written in a text.
     pub content: String,
     /// Whether blanks before it are part of it.
@@ -66,9 +66,9 @@ pub struct Special {
     pub special: bool,
 }
 
-impl Special {
+impl AddedToken {
     /// A special token of this name.
-    pub fn mark(content: impl Into<String>) -> Self {
+    pub fn special(content: impl Into<String>) -> Self {
         Self {
             content: content.into(),
             special: true,
@@ -88,7 +88,7 @@ impl Special {
         if let Some(content) = value.as_str() {
             return Some(Self {
                 special,
-                ..Self::mark(content)
+                ..Self::special(content)
             });
         }
         let flag = |key: &str| value[key].as_bool();
@@ -111,11 +111,11 @@ pub struct Settings {
     /// `model_type` of config.json.
     pub model_type: Option<String>,
     /// Tokens by role.
-    pub roles: Vec<(Role, Special)>,
+    pub roles: Vec<(Role, AddedToken)>,
     /// Tokens with given ids.
-    pub added: BTreeMap<u32, Special>,
+    pub added: BTreeMap<u32, AddedToken>,
     /// Further special tokens.
-    pub extra: Vec<Special>,
+    pub extra: Vec<AddedToken>,
     /// The maximum input length in tokens.
     pub max_length: Option<usize>,
     /// Keys and files that are not used here.
@@ -203,7 +203,7 @@ impl Settings {
     }
 
     /// The token of a role.
-    pub fn role(&self, role: Role) -> Option<&Special> {
+    pub fn role(&self, role: Role) -> Option<&AddedToken> {
         self.roles
             .iter()
             .find(|(r, _)| *r == role)
@@ -217,7 +217,7 @@ impl Settings {
     }
 
     /// Sets the class's default token for a role, unless the files name one.
-    pub fn default_role(&mut self, role: Role, token: Special) {
+    pub fn default_role(&mut self, role: Role, token: AddedToken) {
         if self.role(role).is_none() {
             self.roles.push((role, token));
         }
@@ -250,7 +250,7 @@ impl Settings {
             let Some(value) = map.get(role.key()).filter(|v| !v.is_null()) else {
                 continue;
             };
-            let token = Special::read(value, true).ok_or_else(|| wrong(role.key(), value))?;
+            let token = AddedToken::read(value, true).ok_or_else(|| wrong(role.key(), value))?;
             self.roles.retain(|(r, _)| *r != role);
             // Early LLaMA folders write "" for a role without a token.
             if token.content.is_empty() {
@@ -258,7 +258,7 @@ impl Settings {
             }
             self.roles.push((
                 role,
-                Special {
+                AddedToken {
                     special: true,
                     ..token
                 },
@@ -272,7 +272,7 @@ impl Settings {
                 Some(other) => return Err(wrong(key, other)),
             };
             for value in list {
-                let token = Special::read(value, true).ok_or_else(|| wrong(key, value))?;
+                let token = AddedToken::read(value, true).ok_or_else(|| wrong(key, value))?;
                 if !token.content.is_empty()
                     && self.extra.iter().all(|e| e.content != token.content)
                 {
@@ -286,7 +286,7 @@ impl Settings {
     /// Reads `added_tokens_decoder`, tokens by id. The attributes of a token also apply to its role.
     fn decoder(&mut self, folder: Folder, decoder: &Map<String, Value>) -> Result<()> {
         for (id, value) in decoder {
-            let token = Special::read(value, false);
+            let token = AddedToken::read(value, false);
             let (Ok(id), Some(token)) = (id.parse(), token) else {
                 let message = format!(
                     "`added_tokens_decoder` has the entry \"{id}\": {value}, which is not a token by its id"
@@ -295,7 +295,7 @@ impl Settings {
             };
             for (_, known) in &mut self.roles {
                 if known.content == token.content {
-                    *known = Special {
+                    *known = AddedToken {
                         special: true,
                         ..token.clone()
                     };
@@ -314,10 +314,10 @@ impl Settings {
             let known = named
                 .chain(&self.extra)
                 .find(|token| token.content == content);
-            let token = known.cloned().unwrap_or(Special {
+            let token = known.cloned().unwrap_or(AddedToken {
                 content,
                 normalized: true,
-                ..Special::default()
+                ..AddedToken::default()
             });
             self.added.insert(id, token);
         }
@@ -335,7 +335,7 @@ fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
     let mut names: Vec<String> = keys
         .map(|(key, _)| format!("{TOKENIZER_CONFIG}: {key}"))
         .collect();
-    names.extend(super::chat::not_read(folder));
+    names.extend(super::chat::unused_templates(folder));
     names.sort();
     names
 }
@@ -344,7 +344,7 @@ fn ignored(folder: Folder, values: &Map<String, Value>) -> Vec<String> {
 pub fn default_roles(settings: &mut Settings, has: impl Fn(&str) -> bool, names: &[(Role, &str)]) {
     for (role, name) in names {
         if has(name) {
-            settings.default_role(*role, Special::mark(*name));
+            settings.default_role(*role, AddedToken::special(*name));
         }
     }
 }

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use super::family::{Family, Files, Named};
+use super::family::{Family, Files, NamedFamily};
 use super::files::{Folder, fault};
-use super::kept_settings::said;
+use super::kept_settings::collect;
 use super::settings::Settings;
 use super::{HfTokenizer, add, chat, llama, rebuilt, with_roles};
 use crate::error::Result;
@@ -27,7 +27,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     let wrong = |e: serde_json::Error| fault(&path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(&bytes).map_err(wrong)?;
     let before = file.clone();
-    rebuilt::as_its_class(&mut file, &settings);
+    rebuilt::apply_class_rules(&mut file, &settings);
     let given = settings
         .added
         .iter()
@@ -49,7 +49,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
     } else {
         format::to_bytes(&file)?
     };
-    let tokenizer = Tokenizer::from_json(bytes, &path).map_err(|e| e.before_running())?;
+    let tokenizer = Tokenizer::from_json(bytes, &path).map_err(|e| e.into_usage_error())?;
     for entry in entries(&file) {
         let (Some(content), Some(id)) = (entry["content"].as_str(), entry["id"].as_u64()) else {
             return Err(fault(
@@ -66,7 +66,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
             return Err(fault(&path, message));
         }
     }
-    let mut notes: Vec<String> = other_blanks(&file, &settings).into_iter().collect();
+    let mut notes: Vec<String> = blank_rules_note(&file, &settings).into_iter().collect();
     if settings.class.as_deref().is_some_and(Family::is_general) {
         let model_type = settings.model_type.as_deref().unwrap_or_default();
         notes.extend(rebuilt::rebuild_note(&tokenizer, model_type));
@@ -79,15 +79,15 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         ignored: settings.ignored.clone(),
         notes,
         max_length: settings.max_length,
-        kept_settings: said(&settings),
+        kept_settings: collect(&settings),
     })
 }
 
 /// A note, if LLaMA's class in transformers 5 would rebuild the rules for blanks, and the file has different ones.
-fn other_blanks(file: &Value, settings: &Settings) -> Option<String> {
+fn blank_rules_note(file: &Value, settings: &Settings) -> Option<String> {
     let named = settings.names_class()
-        && Family::named(settings, Files::Pieces) == Named::Family(Family::Llama);
-    let (own, words) = (llama::words(settings), &file["pre_tokenizer"]);
+        && Family::named(settings, Files::Pieces) == NamedFamily::Family(Family::Llama);
+    let (own, words) = (llama::pre_tokenizer(settings), &file["pre_tokenizer"]);
     let mut keys = ["type", "prepend_scheme", "split"].into_iter();
     let same = file["normalizer"].is_null() && keys.all(|key| words[key] == own[key]);
     (named && file["model"]["byte_fallback"] == true && !same).then(|| {
@@ -168,7 +168,7 @@ pub fn vocabulary(file: &Value) -> Vocabulary {
 }
 
 /// Marks the token with this id as the end of a text.
-pub fn ended(path: &Path, tokenizer: &Tokenizer, id: u32) -> Result<Tokenizer> {
+pub fn with_end_of_text(path: &Path, tokenizer: &Tokenizer, id: u32) -> Result<Tokenizer> {
     let wrong = |e: serde_json::Error| fault(path, format!("is not a tokenizer: {e}"));
     let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
     for entry in file["added_tokens"].as_array_mut().into_iter().flatten() {

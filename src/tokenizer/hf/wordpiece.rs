@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value, json};
 
-use super::Draft;
+use super::TokenizerDraft;
 use super::family::Family;
 use super::files::{Folder, fault};
 use super::frame;
-use super::settings::{Role, Settings, Special};
+use super::settings::{AddedToken, Role, Settings};
 use crate::error::{Error, Fault, Result};
 
 /// The vocabulary file.
@@ -20,7 +20,7 @@ const LONGEST_WORD: usize = 100;
 ///
 /// # Errors
 /// If the vocabulary has a token twice, or lacks a token that BERT needs.
-pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<Draft> {
+pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<TokenizerDraft> {
     let path = folder.path(VOCAB);
     let text = folder.text(VOCAB)?;
     let mut lines: HashMap<&str, usize> = HashMap::new();
@@ -40,7 +40,7 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<D
         (Role::Mask, "[MASK]"),
     ] {
         if vocab.contains_key(name) {
-            settings.default_role(role, Special::mark(name));
+            settings.default_role(role, AddedToken::special(name));
         }
     }
     let unknown = settings.name(Role::Unk, "[UNK]").to_owned();
@@ -79,7 +79,7 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<D
         (Some(cls_id), Some(sep_id)) => frame::bert((cls, cls_id), (sep, sep_id)),
         _ => Value::Null,
     };
-    Ok(Draft {
+    Ok(TokenizerDraft {
         normalizer: json!({"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": chinese,
                            "strip_accents": settings.flag("strip_accents"), "lowercase": lowercase}),
         pre_tokenizer: json!({"type": "BertPreTokenizer"}),

@@ -20,7 +20,7 @@ use crate::tokenizer::{Tokenizer, format};
 /// folder names. For them, only `PreTrainedTokenizerFast.from_pretrained` reads a tokenizer of another kind correctly.
 pub const REBUILDS: [&str; 1] = ["qwen2"];
 /// Keys of an added token that only we read.
-const OURS: [&str; 2] = ["end_of_text", "mark"];
+const OWN_KEYS: [&str; 2] = ["end_of_text", "mark"];
 
 /// The model's requirements on its inputs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -43,7 +43,7 @@ pub fn write(dir: &Path, tokenizer: &Tokenizer, by: ModelInputs) -> Result<Vec<&
     let mut file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
     for entry in file["added_tokens"].as_array_mut().into_iter().flatten() {
         if let Some(entry) = entry.as_object_mut() {
-            entry.retain(|key, _| !OURS.contains(&key.as_str()));
+            entry.retain(|key, _| !OWN_KEYS.contains(&key.as_str()));
         }
     }
     let begin = match by.pairs {

@@ -5,18 +5,18 @@ mod steps;
 use super::config::TrainConfig;
 use super::gradients::Abandoned;
 use super::job::DecidedOn;
-use super::machine::bytes;
+use super::machine::read_proc_bytes;
 use super::schedule::ScheduleConfig;
 use super::{optim, parameters};
 use crate::data::Source;
 use crate::error::{Error, Result};
 use crate::kernel;
-use crate::kernel::profile::Spent;
-use crate::task::{StepOutput, Trained};
+use crate::kernel::profile::CallStats;
+use crate::task::{StepOutput, TrainableModel};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use steps::{TimedRun, Untimed};
+use steps::{MicroBatchTimes, TimedRun};
 
 /// The work that is timed.
 pub struct Bench<'a> {
@@ -40,7 +40,7 @@ pub struct Bench<'a> {
 
 /// Results of a measurement.
 #[derive(Clone, Debug)]
-pub struct Measure {
+pub struct Measurement {
     /// Number of parameters of the model.
     pub params: usize,
     /// Median time of a step in milliseconds; the mean if the host runs ahead of the device.
@@ -57,7 +57,7 @@ pub struct Measure {
     pub loss_last: f64,
     /// Whether the time was up before all steps were done. If no step could be timed, the time of a step is the mean
     /// time of the micro-batches that were run, times the number of micro-batches in a step.
-    pub cut: bool,
+    pub out_of_time: bool,
     /// Where the time went, if it was measured.
     pub profile: Option<Profile>,
 }
@@ -75,9 +75,9 @@ pub struct Profile {
 pub type KernelTime = (&'static str, f64, f64);
 
 /// Converts the record of `steps` steps to times per step, the longest first.
-pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<KernelTime> {
+pub fn kernel_times(spent: BTreeMap<&'static str, CallStats>, steps: usize) -> Vec<KernelTime> {
     let steps = steps as f64;
-    let kernel = |(name, spent): (&'static str, Spent)| {
+    let kernel = |(name, spent): (&'static str, CallStats)| {
         let ms = spent.time.as_secs_f64() * 1e3 / steps;
         (name, spent.calls as f64 / steps, ms)
     };
@@ -91,12 +91,12 @@ pub fn kernel_times(spent: BTreeMap<&'static str, Spent>, steps: usize) -> Vec<K
 /// # Errors
 /// If there is no step to time, the number of steps overflows, an optimizer's group fits no parameter, or the data
 /// cannot be read.
-pub fn measure<M: Trained>(
+pub fn measure<M: TrainableModel>(
     model: M,
     bench: &Bench,
     warmup: usize,
     steps: usize,
-) -> Result<Measure> {
+) -> Result<Measurement> {
     // Steps that record a replay are not timed.
     let warmup = match bench.config.replay {
         true => warmup.max(4),
@@ -110,11 +110,11 @@ pub fn measure<M: Trained>(
     let mut course = TimedRun::new(model, bench)?;
     let (mut times, mut losses) = (Vec::new(), Vec::new());
     // Micro-batches of untimed steps, and the time they took.
-    let (mut untimed, mut cut) = (Untimed::default(), false);
-    let mut window = Window::begin(course.model(), bench.route);
+    let (mut untimed, mut cut) = (MicroBatchTimes::default(), false);
+    let mut window = TimedWindow::begin(course.model(), bench.route);
     for step in 0..all {
         if step == warmup {
-            window = Window::begin(course.model(), bench.route);
+            window = TimedWindow::begin(course.model(), bench.route);
             course.begin_parts();
         }
         let batches = course.batches()?;
@@ -142,7 +142,7 @@ pub fn measure<M: Trained>(
     times.sort_by(f64::total_cmp);
     let median = times[times.len() / 2];
     let items = losses.last().map_or(0, |output: &StepOutput| output.items);
-    Ok(Measure {
+    Ok(Measurement {
         params: parameters::count(course.model()),
         step_ms_median: median * 1e3,
         host_reads: (bench.route == DecidedOn::Device).then_some(host_reads),
@@ -150,7 +150,7 @@ pub fn measure<M: Trained>(
         peak_rss_mb: peak_rss_mb(),
         loss_first: mean_of(losses.first()),
         loss_last: mean_of(losses.last()),
-        cut,
+        out_of_time: cut,
         profile: course.profile(steps),
     })
 }
@@ -161,26 +161,26 @@ fn mean_of(output: Option<&StepOutput>) -> f64 {
 }
 
 /// The timed steps as a whole: the device is idle at their beginning, and has finished them at their end.
-struct Window {
+struct TimedWindow {
     began: Instant,
     reads: u64,
     route: DecidedOn,
 }
 
-impl Window {
-    fn begin<M: Trained>(model: &M, route: DecidedOn) -> Self {
-        synchronized(model, route);
+impl TimedWindow {
+    fn begin<M: TrainableModel>(model: &M, route: DecidedOn) -> Self {
+        synchronize(model, route);
         Self {
             began: Instant::now(),
-            reads: kernel::reads(),
+            reads: kernel::read_count(),
             route,
         }
     }
 
     /// Returns seconds and reads per step, for this number of steps.
-    fn end<M: Trained>(self, model: &M, steps: usize) -> (f64, f64) {
-        let reads = kernel::reads() - self.reads;
-        synchronized(model, self.route);
+    fn end<M: TrainableModel>(self, model: &M, steps: usize) -> (f64, f64) {
+        let reads = kernel::read_count() - self.reads;
+        synchronize(model, self.route);
         let steps = steps.max(1) as f64;
         (
             self.began.elapsed().as_secs_f64() / steps,
@@ -190,7 +190,7 @@ impl Window {
 }
 
 /// Waits until the device has finished its work.
-fn synchronized<M: Trained>(model: &M, route: DecidedOn) {
+fn synchronize<M: TrainableModel>(model: &M, route: DecidedOn) {
     if route == DecidedOn::Device {
         for device in model.devices() {
             // A failure there is reported by the read of the losses.
@@ -201,5 +201,6 @@ fn synchronized<M: Trained>(model: &M, route: DecidedOn) {
 
 /// Returns the peak resident memory of this process in MB (2²⁰ bytes), from the kernel's accounting.
 pub fn peak_rss_mb() -> f64 {
-    bytes("/proc/self/status", "VmHWM").map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
+    read_proc_bytes("/proc/self/status", "VmHWM")
+        .map_or(0.0, |bytes| bytes as f64 / f64::from(1 << 20))
 }

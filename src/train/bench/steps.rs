@@ -3,9 +3,9 @@
 use super::{Bench, Profile, kernel_times};
 use crate::data::loader::{self, Batch, TrainStream};
 use crate::error::{Error, Result};
-use crate::kernel::profile::{self, Spent};
+use crate::kernel::profile::{self, CallStats};
 use crate::stack::state::ModelState;
-use crate::task::{StepOutput, Trained};
+use crate::task::{StepOutput, TrainableModel};
 use crate::train::device_step::{ModelWithOptimizer, Replays};
 use crate::train::gradients::{self, Abandoned, Gradient};
 use crate::train::job::DecidedOn;
@@ -17,15 +17,15 @@ use std::time::Instant;
 
 /// Seconds spent in each part of the steps.
 #[derive(Default)]
-struct Parts {
+struct PartSeconds {
     data: f64,
     passes: f64,
     clipping: f64,
     update: f64,
 }
 
-impl Parts {
-    fn profile(&self, mut spent: BTreeMap<&'static str, Spent>, steps: usize) -> Profile {
+impl PartSeconds {
+    fn profile(&self, mut spent: BTreeMap<&'static str, CallStats>, steps: usize) -> Profile {
         let each = |seconds: f64| seconds * 1e3 / steps as f64;
         let backward = spent.remove(profile::BACKWARD).unwrap_or_default();
         let backward = backward.time.as_secs_f64();
@@ -44,7 +44,7 @@ impl Parts {
 }
 
 /// Adds the seconds that `work` takes to a sum.
-fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
+fn add_seconds<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
     let began = Instant::now();
     let done = work();
     *sum += began.elapsed().as_secs_f64();
@@ -53,13 +53,13 @@ fn counted<T>(sum: &mut f64, work: impl FnOnce() -> T) -> T {
 
 /// Number of micro-batches that were run, the seconds they took, and how many a step has.
 #[derive(Default)]
-pub struct Untimed {
+pub struct MicroBatchTimes {
     made: usize,
     seconds: f64,
     of: usize,
 }
 
-impl Untimed {
+impl MicroBatchTimes {
     /// Counts `made` micro-batches of a step that has `of`.
     pub fn add(&mut self, began: Instant, made: usize, of: usize) {
         self.made += made;
@@ -80,13 +80,13 @@ pub struct TimedRun<'a, M> {
     replays: Replays,
     carried: Option<ModelState>,
     stream: TrainStream<Vec<Batch>>,
-    parts: Parts,
+    parts: PartSeconds,
     began: Instant,
     /// Number of steps taken.
     taken: usize,
 }
 
-impl<'a, M: Trained> TimedRun<'a, M> {
+impl<'a, M: TrainableModel> TimedRun<'a, M> {
     /// Starts a measurement before its first step.
     ///
     /// # Errors
@@ -107,7 +107,7 @@ impl<'a, M: Trained> TimedRun<'a, M> {
             replays: Replays::default(),
             carried,
             stream,
-            parts: Parts::default(),
+            parts: PartSeconds::default(),
             began: Instant::now(),
             taken: 0,
         })
@@ -120,7 +120,7 @@ impl<'a, M: Trained> TimedRun<'a, M> {
 
     /// Resets the times of the parts, and starts timing kernels if profiling is on.
     pub fn begin_parts(&mut self) {
-        self.parts = Parts::default();
+        self.parts = PartSeconds::default();
         if self.bench.profile {
             profile::start();
         }
@@ -138,7 +138,7 @@ impl<'a, M: Trained> TimedRun<'a, M> {
     /// # Errors
     /// If the data cannot be read or has ended.
     pub fn batches(&mut self) -> Result<Vec<Batch>> {
-        let Some(batches) = counted(&mut self.parts.data, || self.stream.next()) else {
+        let Some(batches) = add_seconds(&mut self.parts.data, || self.stream.next()) else {
             return Err(Error::run("the training data ended before the last step"));
         };
         let mut batches = batches?;
@@ -146,7 +146,7 @@ impl<'a, M: Trained> TimedRun<'a, M> {
             // A length in epochs is not known here; anything that changes over a run is timed as in its first steps.
             batch.steps = self.bench.config.steps.max(1);
             batch.recompute = self.bench.config.recompute;
-            batch.unread = self.bench.route == DecidedOn::Device;
+            batch.keeps_sums_on_device = self.bench.route == DecidedOn::Device;
         }
         Ok(batches)
     }
@@ -169,9 +169,9 @@ impl<'a, M: Trained> TimedRun<'a, M> {
         let first = self.taken == 0;
         let replays = config.replay && !first && lr > 0.0 && self.carried.is_none();
         let output = if replays && self.replays.fit(&batches) {
-            counted(&mut self.parts.passes, || {
+            add_seconds(&mut self.parts.passes, || {
                 self.replays
-                    .step(self.held.moving(), batches, (lr, clip_norm))
+                    .step(self.held.step_targets(), batches, (lr, clip_norm))
             })?
             .output
         } else {
@@ -204,16 +204,18 @@ impl<'a, M: Trained> TimedRun<'a, M> {
         let limit = self.bench.limit;
         let is_late = || limit.is_some_and(|limit| self.began.elapsed() >= limit);
         let leaves = || !first.replace(false) && is_late();
-        counted(&mut self.parts.passes, || {
+        add_seconds(&mut self.parts.passes, || {
             gradients::accumulate_until(self.held.model(), batches, self.carried.as_ref(), &leaves)
         })
     }
 
     /// Updates the weights if the device decides to take the step.
     fn update_on_device(&mut self, gradient: Gradient, numbers: (f64, f64)) -> Result<StepOutput> {
-        let (taken, _) = counted(&mut self.parts.update, || {
+        let (taken, _) = add_seconds(&mut self.parts.update, || {
             let none = GradientsParams::new();
-            self.held.moving().by(gradient, none, numbers, None)
+            self.held
+                .step_targets()
+                .update_with(gradient, none, numbers, None)
         })?;
         Ok(taken.output)
     }
@@ -221,13 +223,13 @@ impl<'a, M: Trained> TimedRun<'a, M> {
     /// Updates the weights after reading the gradient's numbers to the host.
     fn update(&mut self, gradient: Gradient, (lr, clip_norm): (f64, f64)) -> StepOutput {
         let mut gradient = gradient.read();
-        counted(&mut self.parts.clipping, || {
+        add_seconds(&mut self.parts.clipping, || {
             gradient.clip(self.held.model(), clip_norm)
         });
         let Gradient {
             gradients, output, ..
         } = gradient;
-        counted(&mut self.parts.update, || self.held.optimize(lr, gradients));
+        add_seconds(&mut self.parts.update, || self.held.optimize(lr, gradients));
         output
     }
 }

@@ -33,7 +33,7 @@ const METADATA: &str = "__metadata__";
 const ALIGNMENT: usize = 8;
 
 /// Maximum length of a header in bytes, as in the library.
-const LONGEST: u64 = 100_000_000;
+const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// Writes tensors keyed by path.
 ///
@@ -42,7 +42,7 @@ const LONGEST: u64 = 100_000_000;
 pub(super) fn write(mut tensors: Vec<(String, TensorData)>, path: &Path) -> Result<()> {
     let mut formats = BTreeMap::new();
     for (name, data) in &tensors {
-        formats.insert(name.clone(), stored(name, data.dtype())?);
+        formats.insert(name.clone(), safetensors_dtype(name, data.dtype())?);
     }
     tensors.sort_by(|(a, _), (b, _)| formats[b].cmp(&formats[a]).then(a.cmp(b)));
     let mut header = header();
@@ -95,7 +95,7 @@ pub(super) fn version(path: &Path) -> Result<u32> {
     let mut length = [0; ALIGNMENT];
     file.read_exact(&mut length)
         .map_err(Error::io("read", path))?;
-    let length = u64::from_le_bytes(length).min(LONGEST);
+    let length = u64::from_le_bytes(length).min(MAX_HEADER_BYTES);
     let mut header = Vec::new();
     file.take(length)
         .read_to_end(&mut header)
@@ -131,7 +131,7 @@ fn version_of(header: &[u8], path: &Path) -> Result<u32> {
 
 /// An open weight file, with current paths and shapes; its values are read one tensor at a time, so that a model is not
 /// in memory twice.
-pub(super) struct Weights<'a> {
+pub(super) struct WeightFile<'a> {
     path: &'a Path,
     file: File,
     /// Offset in bytes at which the values begin.
@@ -140,10 +140,10 @@ pub(super) struct Weights<'a> {
     /// Name in the file of each path.
     names: BTreeMap<String, String>,
     /// Paths of matrices that the file holds transposed.
-    turned: BTreeSet<String>,
+    transposed: BTreeSet<String>,
 }
 
-impl<'a> Weights<'a> {
+impl<'a> WeightFile<'a> {
     /// Opens the file at `path`. `linear` returns the weights of the linear maps of the model that reads it.
     ///
     /// # Errors
@@ -162,7 +162,7 @@ impl<'a> Weights<'a> {
         file.read_exact(&mut size)
             .map_err(|_| not("it is shorter than 8 bytes".into()))?;
         let start = u64::from_le_bytes(size).saturating_add(ALIGNMENT as u64);
-        if start > length.min(LONGEST) {
+        if start > length.min(MAX_HEADER_BYTES) {
             return Err(not("the length of its header is beyond its end".into()));
         }
         let mut text = vec![0; start as usize - ALIGNMENT];
@@ -177,7 +177,7 @@ impl<'a> Weights<'a> {
         let old = version_of(&text, path)? == 1;
         let found = header.tensors().into_keys();
         let names = match old {
-            true => found.map(|n| (legacy::path(&n), n)).collect(),
+            true => found.map(|n| (legacy::convert_path(&n), n)).collect(),
             false => found.map(|n| (n.clone(), n)).collect(),
         };
         let turned = if old { linear() } else { BTreeSet::new() };
@@ -187,7 +187,7 @@ impl<'a> Weights<'a> {
             start,
             header,
             names,
-            turned,
+            transposed: turned,
         })
     }
 
@@ -200,21 +200,21 @@ impl<'a> Weights<'a> {
     pub(super) fn info(&self, path: &str) -> Option<(Vec<usize>, Option<DType>)> {
         let found = self.header.info(self.names.get(path)?)?;
         let mut shape = found.shape.clone();
-        if self.turned.contains(path) {
+        if self.transposed.contains(path) {
             shape.reverse();
         }
-        Some((shape, computed(found.dtype)))
+        Some((shape, burn_dtype(found.dtype)))
     }
 
     /// Returns a fault for each tensor with a value that is infinite or NaN; such weights are never saved.
     ///
     /// # Errors
     /// If the file cannot be read.
-    pub(super) fn not_finite(&self) -> Result<Vec<String>> {
+    pub(super) fn non_finite_faults(&self) -> Result<Vec<String>> {
         let mut faults = Vec::new();
         for path in self.paths() {
             if let Some((info, bytes)) = self.bytes(path)?
-                && !finite(info.dtype, &bytes)
+                && !all_finite(info.dtype, &bytes)
             {
                 faults.push(format!(
                     "`{path}` holds values that are infinite or not numbers"
@@ -234,9 +234,9 @@ impl<'a> Weights<'a> {
         };
         let shape = info.shape.clone();
         let data =
-            computed(info.dtype).map(|dtype| TensorData::from_bytes_vec(bytes, shape, dtype));
-        Ok(data.map(|data| match self.turned.contains(path) {
-            true => legacy::transposed(data),
+            burn_dtype(info.dtype).map(|dtype| TensorData::from_bytes_vec(bytes, shape, dtype));
+        Ok(data.map(|data| match self.transposed.contains(path) {
+            true => legacy::transpose(data),
             false => data,
         }))
     }
@@ -258,7 +258,7 @@ impl<'a> Weights<'a> {
 }
 
 /// Whether no value has an exponent of all ones, which marks infinities and NaN.
-fn finite(dtype: Dtype, data: &[u8]) -> bool {
+fn all_finite(dtype: Dtype, data: &[u8]) -> bool {
     let is = |word: u32, ones: u32| word & ones != ones;
     let halves = |ones: u32| {
         let words = data.as_chunks::<2>().0.iter();
@@ -285,7 +285,7 @@ fn finite(dtype: Dtype, data: &[u8]) -> bool {
 }
 
 /// Returns the safetensors format of a parameter's number format.
-fn stored(path: &str, dtype: DType) -> Result<Dtype> {
+fn safetensors_dtype(path: &str, dtype: DType) -> Result<Dtype> {
     Ok(match dtype {
         DType::F64 => Dtype::F64,
         DType::F32 | DType::Flex32 => Dtype::F32,
@@ -308,7 +308,7 @@ fn stored(path: &str, dtype: DType) -> Result<Dtype> {
 }
 
 /// Returns Burn's format of a safetensors number format.
-fn computed(dtype: Dtype) -> Option<DType> {
+fn burn_dtype(dtype: Dtype) -> Option<DType> {
     Some(match dtype {
         Dtype::F64 => DType::F64,
         Dtype::F32 => DType::F32,

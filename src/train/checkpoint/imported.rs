@@ -1,6 +1,6 @@
 //! The checkpoint of imported weights, which no Formwork run has trained.
 
-use super::{LATEST, MODEL, STATE, State, format, name, place};
+use super::{LATEST, MODEL, STATE, State, folder_name, folders, format};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::train::manifest::{self, write_json};
@@ -19,15 +19,15 @@ pub fn import(
     read: &mut dyn FnMut(&str) -> Result<Vec<f32>>,
 ) -> Result<PathBuf> {
     let steps = run.steps();
-    let partial = steps.join(format!("{}.tmp", name(0)));
-    let target = steps.join(name(0));
+    let partial = steps.join(format!("{}.tmp", folder_name(0)));
+    let target = steps.join(folder_name(0));
     files::delete_folder(&partial)?;
     std::fs::create_dir(&partial).map_err(Error::io("create", &partial))?;
     format::write_floats(&partial.join(MODEL), shapes, read)?;
     write_json(&partial.join(STATE), &State::default())?;
     manifest::seal(&partial, &[MODEL, STATE])?;
-    place::put(&partial, &target)?;
+    folders::install(&partial, &target)?;
     files::sync_folder(&steps)?;
-    place::link(run.root(), LATEST, Some(0))?;
+    folders::set_link(run.root(), LATEST, Some(0))?;
     Ok(target)
 }

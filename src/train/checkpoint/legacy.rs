@@ -26,7 +26,7 @@ pub(super) const ROWS: &str = "second_moment";
 pub(super) const COLUMNS: &str = "column_second_moment";
 
 /// Converts the path of a parameter from version 1.
-pub(super) fn path(old: &str) -> String {
+pub(super) fn convert_path(old: &str) -> String {
     let field = |name: &&str| !name.starts_with(|c: char| c.is_ascii_uppercase());
     old.split('.').filter(field).collect::<Vec<_>>().join(".")
 }
@@ -35,7 +35,7 @@ pub(super) fn path(old: &str) -> String {
 ///
 /// # Errors
 /// If the text is not a state.
-pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
+pub(super) fn read_state(text: &[u8]) -> serde_json::Result<State> {
     let mut state: serde_json::Value = serde_json::from_slice(text)?;
     if let Some(window) = state.get_mut("window").and_then(|w| w.as_object_mut()) {
         window.remove("items");
@@ -44,7 +44,7 @@ pub(super) fn state(text: &[u8]) -> serde_json::Result<State> {
 }
 
 /// Transposes a matrix; other data is returned unchanged.
-pub(super) fn transposed(data: TensorData) -> TensorData {
+pub(super) fn transpose(data: TensorData) -> TensorData {
     let &[rows, columns] = data.shape().as_slice() else {
         return data;
     };
@@ -63,12 +63,12 @@ pub(super) fn transposed(data: TensorData) -> TensorData {
 ///
 /// # Errors
 /// If the file cannot be read, or a state lacks the path of its parameter.
-pub(super) fn moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, String> {
+pub(super) fn convert_moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, String> {
     let reader = Reader::from_bytes(bytes).map_err(|e| e.to_string())?;
     let paths: BTreeMap<String, String> = reader
         .metadata()
         .iter()
-        .map(|(id, old)| (id.clone(), path(old)))
+        .map(|(id, old)| (id.clone(), convert_path(old)))
         .collect();
     let factored: BTreeSet<String> = reader
         .tensor_names()
@@ -97,7 +97,7 @@ pub(super) fn moments(bytes: Bytes, linear: &BTreeSet<String>) -> Result<Bytes, 
         let mut data = TensorData::from_bytes(bytes, shape, dtype);
         let mut leaf = leaf.as_str();
         if linear.contains(path) {
-            data = transposed(data);
+            data = transpose(data);
             leaf = match leaf {
                 ROWS if factored.contains(&id) => COLUMNS,
                 COLUMNS => ROWS,
@@ -132,18 +132,20 @@ mod tests {
     #[test]
     fn variants_leave_the_paths() {
         assert_eq!(
-            path("model.Vision.stem.Resnet.network.stages.1.blocks.0.layers.0.norm.Batch.gamma"),
+            convert_path(
+                "model.Vision.stem.Resnet.network.stages.1.blocks.0.layers.0.norm.Batch.gamma"
+            ),
             "model.stem.network.stages.1.blocks.0.layers.0.norm.gamma"
         );
-        assert_eq!(path("head.weight"), "head.weight");
+        assert_eq!(convert_path("head.weight"), "head.weight");
     }
 
     #[test]
     fn matrices_are_turned() {
         let data = TensorData::new(vec![1_f32, 2., 3., 4., 5., 6.], [2, 3]);
         let turned = TensorData::new(vec![1_f32, 4., 2., 5., 3., 6.], [3, 2]);
-        assert_eq!(transposed(data), turned);
+        assert_eq!(transpose(data), turned);
         let vector = TensorData::new(vec![1_f32, 2.], [2]);
-        assert_eq!(transposed(vector.clone()), vector);
+        assert_eq!(transpose(vector.clone()), vector);
     }
 }

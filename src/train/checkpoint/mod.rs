@@ -8,30 +8,30 @@
 //! Only then are `latest` and `best` moved, and only then are older checkpoints deleted. If this is interrupted at any
 //! point, a complete checkpoint remains.
 
-mod carried;
+mod carried_state;
+mod folders;
 mod format;
 mod imported;
 mod legacy;
 pub mod mean;
 pub mod moments;
-mod place;
 mod search;
 mod state;
 pub mod weights;
 
-use super::ema::{Ema, Rule};
+use super::ema::{DecayRule, Ema};
 use super::manifest::{self, Manifest, damaged, write_json};
-use super::run_dir::{self, RunDir, steps_of};
+use super::run_dir::{self, RunDir, checkpoints_folder};
 use crate::error::{Error, Result};
 use crate::files;
 use crate::stack::state::ModelState;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-pub use carried::gathered;
+pub use carried_state::gather;
+pub use folders::{fix_links, is_interim, restore_links, stale_links};
 pub use format::VERSION;
 pub use imported::import;
-pub use place::{fix_links, is_interim, restore_links, stale_links};
-pub use search::{Search, newest_to_resume, newest_whole};
+pub use search::{Search, newest_complete, newest_to_resume};
 pub use state::{Best, KeyChange, State, Window};
 use std::path::{Path, PathBuf};
 pub use weights::{load as load_weights, save as save_weights, weights_hash};
@@ -46,7 +46,7 @@ pub const LATEST: &str = "latest";
 pub const BEST: &str = "best";
 
 /// Everything that a checkpoint holds.
-pub struct Parts<'a, M> {
+pub struct CheckpointContents<'a, M> {
     /// The weights.
     pub model: &'a M,
     /// The optimizer with its moments.
@@ -65,7 +65,11 @@ pub struct Parts<'a, M> {
 ///
 /// # Errors
 /// If the disk cannot be written, or the run's folder is not where it was. The earlier contents are then untouched.
-pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Result<PathBuf> {
+pub fn save<M: Module>(
+    run: &RunDir,
+    parts: &CheckpointContents<M>,
+    keep_last: usize,
+) -> Result<PathBuf> {
     save_all(run, parts, Vec::new(), keep_last)
 }
 
@@ -75,37 +79,41 @@ pub fn save<M: Module>(run: &RunDir, parts: &Parts<M>, keep_last: usize) -> Resu
 /// As [`save`].
 pub fn save_all<M: Module>(
     run: &RunDir,
-    parts: &Parts<M>,
+    parts: &CheckpointContents<M>,
     moments: Vec<Vec<u8>>,
     keep_last: usize,
 ) -> Result<PathBuf> {
-    run.home().require()?;
+    run.guard().require_in_place()?;
     let steps = run.steps();
     let step = parts.state.step;
-    let partial = steps.join(format!("{}.tmp", name(step)));
-    let target = steps.join(name(step));
+    let partial = steps.join(format!("{}.tmp", folder_name(step)));
+    let target = steps.join(folder_name(step));
     files::delete_folder(&partial)?;
     let written = write(&partial, parts, moments).and_then(|()| {
-        run.home().require()?;
-        place::put(&partial, &target)
+        run.guard().require_in_place()?;
+        folders::install(&partial, &target)
     });
     if let Err(error) = written {
         // Frees the space; the error that is returned matters more.
         let _ = std::fs::remove_dir_all(&partial);
         // If the folder was moved meanwhile, report that as the cause.
-        run.home().require()?;
+        run.guard().require_in_place()?;
         return Err(error);
     }
     files::sync_folder(&steps)?;
-    place::link(run.root(), LATEST, Some(step))?;
+    folders::set_link(run.root(), LATEST, Some(step))?;
     let best = parts.state.best.map(|b| b.step);
-    let best = best.filter(|s| steps.join(name(*s)).is_dir());
-    place::link(run.root(), BEST, best)?;
-    place::prune(run.root(), step, best, keep_last)?;
+    let best = best.filter(|s| steps.join(folder_name(*s)).is_dir());
+    folders::set_link(run.root(), BEST, best)?;
+    folders::prune(run.root(), step, best, keep_last)?;
     Ok(target)
 }
 
-fn write<M: Module>(folder: &Path, parts: &Parts<M>, others: Vec<Vec<u8>>) -> Result<()> {
+fn write<M: Module>(
+    folder: &Path,
+    parts: &CheckpointContents<M>,
+    others: Vec<Vec<u8>>,
+) -> Result<()> {
     std::fs::create_dir(folder).map_err(Error::io("create", folder))?;
     weights::save(parts.model, &folder.join(MODEL))?;
     moments::save(
@@ -121,8 +129,8 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>, others: Vec<Vec<u8>>) -> Re
         names.push(EMA);
     }
     if let Some(state) = parts.carried {
-        carried::save(state, &folder.join(carried::FILE))?;
-        names.push(carried::FILE);
+        carried_state::save(state, &folder.join(carried_state::FILE))?;
+        names.push(carried_state::FILE);
     }
     manifest::seal(folder, &names)?;
     Ok(())
@@ -130,7 +138,7 @@ fn write<M: Module>(folder: &Path, parts: &Parts<M>, others: Vec<Vec<u8>>) -> Re
 
 /// Lists the steps that have a checkpoint folder, ascending; the folders may be damaged.
 pub fn steps(root: &Path) -> Vec<u64> {
-    let mut found: Vec<u64> = entries(&steps_of(root))
+    let mut found: Vec<u64> = entries(&checkpoints_folder(root))
         .iter()
         .filter_map(|entry| step_of(entry))
         .collect();
@@ -148,7 +156,7 @@ pub fn clean(run: &RunDir) -> Result<()> {
         let old = entry.strip_suffix(".old").and_then(step_of);
         let partial = entry.strip_suffix(".tmp").and_then(step_of);
         if let Some(step) = old {
-            let place = run.steps().join(name(step));
+            let place = run.steps().join(folder_name(step));
             if !place.exists() {
                 std::fs::rename(&path, &place).map_err(Error::io("rename", &path))?;
             }
@@ -157,7 +165,7 @@ pub fn clean(run: &RunDir) -> Result<()> {
             files::delete_folder(&path)?;
         }
     }
-    files::delete_leftovers(run.root(), run_dir::is_written_aside)?;
+    files::delete_leftovers(run.root(), run_dir::is_replaced_atomically)?;
     restore_links(run.root())
 }
 
@@ -194,7 +202,7 @@ impl Checkpoint {
         let text = std::fs::read(&path).map_err(Error::io("read", &path))?;
         let version = format::version(&folder.join(MODEL))?;
         let state = match version {
-            1 => legacy::state(&text),
+            1 => legacy::read_state(&text),
             _ => serde_json::from_slice(&text),
         };
         let state =
@@ -247,7 +255,7 @@ impl Checkpoint {
     /// # Errors
     /// If the weights are another model's.
     pub fn load_evaluated<M: Module>(&self, model: M) -> Result<M> {
-        weights::load_to_use(model, &self.evaluated_weights())
+        weights::load_for_inference(model, &self.evaluated_weights())
     }
 
     /// [`Self::load_evaluated`] for a model with another number format than the run: the weights are converted.
@@ -267,7 +275,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If the manifest does not name the file.
-    pub fn evaluated_sum(&self) -> Result<&str> {
+    pub fn evaluated_weights_sha256(&self) -> Result<&str> {
         let name = if self.has_ema() { EMA } else { MODEL };
         let entry = self.manifest.files.get(name);
         entry
@@ -279,7 +287,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// If there are none, or they are another model's.
-    pub fn load_ema<M: Module>(&self, rule: impl Into<Rule>, model: &M) -> Result<Ema<M>> {
+    pub fn load_ema<M: Module>(&self, rule: impl Into<DecayRule>, model: &M) -> Result<Ema<M>> {
         if !self.has_ema() {
             let what = "it has no averaged weights; the run kept none when it was written";
             return Err(damaged(&self.folder, what));
@@ -323,13 +331,16 @@ fn require_step(folder: &Path, state: &State) -> Result<()> {
 }
 
 /// Returns the name of the checkpoint of a step.
-pub fn name(step: u64) -> String {
+pub fn folder_name(step: u64) -> String {
     format!("{step:08}")
 }
 
 /// Returns the step of a checkpoint's name; `None` for any other name.
 fn step_of(entry: &str) -> Option<u64> {
-    entry.parse().ok().filter(|step| name(*step) == entry)
+    entry
+        .parse()
+        .ok()
+        .filter(|step| folder_name(*step) == entry)
 }
 
 /// Lists the names in a folder; empty if it cannot be read.

@@ -30,7 +30,7 @@ pub fn save<M: Module>(
     model: &M,
     path: &Path,
 ) -> Result<()> {
-    sorted(optimizer, others, model)
+    merged_writer(optimizer, others, model)
         .and_then(|writer| writer.write_to_file(path).map_err(|e| e.to_string()))
         .map_err(|e| Error::run(format!("cannot write {}: {e}", path.display())))
 }
@@ -64,7 +64,7 @@ pub fn restricted_to(
     optimizer: ModuleOptimizer,
     keeps: &dyn Fn(u64) -> KeptValues,
 ) -> Result<ModuleOptimizer> {
-    some(&optimizer, keeps, &|_, value| value)
+    filtered_record(&optimizer, keeps, &|_, value| value)
         .map(|record| optimizer.load_record(record))
         .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
 }
@@ -85,7 +85,7 @@ pub fn rewind_counters(
         let time = u64::try_from(value).ok()?;
         Some(Scalar::from(time.saturating_sub(*by.get(&id)?)))
     };
-    let changed = some(&optimizer, &|_| KeptValues::Whole, &|name, value| {
+    let changed = filtered_record(&optimizer, &|_| KeptValues::Whole, &|name, value| {
         earlier(name, value).unwrap_or(value)
     });
     changed
@@ -93,7 +93,7 @@ pub fn rewind_counters(
         .map_err(|e| Error::run(format!("cannot set the moments back: {e}")))
 }
 
-fn some(
+fn filtered_record(
     optimizer: &ModuleOptimizer,
     keeps: &dyn Fn(u64) -> KeptValues,
     becomes: &dyn Fn(&str, Scalar) -> Scalar,
@@ -111,7 +111,7 @@ fn some(
         match kept(&tensor.name) {
             KeptValues::Nothing => {}
             KeptValues::Whole => tensors.push(tensor),
-            KeptValues::Part(values) => tensors.push(part(tensor, values)?),
+            KeptValues::Part(values) => tensors.push(slice_as_row(tensor, values)?),
         }
     }
     let mut writer = Writer::new(tensors);
@@ -127,7 +127,7 @@ fn some(
 }
 
 /// Extracts consecutive values of a tensor as one row with the same number of dimensions.
-fn part(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
+fn slice_as_row(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
     let (name, dtype, shape, id, bytes) = tensor.into_parts().map_err(|e| e.to_string())?;
     let mut row = vec![1; shape.num_dims()];
     if let Some(last) = row.last_mut() {
@@ -140,7 +140,7 @@ fn part(tensor: Tensor, values: Range<usize>) -> Result<Tensor, String> {
 }
 
 /// Joins consecutive tensors with the same name into one of the parameter's shape; `tensors` must be sorted by name.
-fn joined<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>, String> {
+fn concatenate<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>, String> {
     let all = parameters::list(model).into_iter();
     let shapes: BTreeMap<u64, Vec<usize>> = all.map(|p| (p.id.val(), p.shape)).collect();
     let mut found: Vec<Tensor> = Vec::new();
@@ -160,7 +160,7 @@ fn joined<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>, Str
     Ok(found)
 }
 
-fn sorted<M: Module>(
+fn merged_writer<M: Module>(
     optimizer: &ModuleOptimizer,
     others: Vec<Vec<u8>>,
     model: &M,
@@ -181,7 +181,7 @@ fn sorted<M: Module>(
     if !alone {
         // A stable sort: parts with the same name stay in order of rank.
         tensors.sort_by(|a, b| a.name.cmp(&b.name));
-        tensors = joined(tensors, model)?;
+        tensors = concatenate(tensors, model)?;
     }
     // Burn's paths contain the names of enum variants, ours do not.
     for Parameter { id, path, .. } in parameters::list(model) {
@@ -214,7 +214,7 @@ pub fn load<M: Module>(
     let bytes = Bytes::from_bytes_vec(bytes);
     check_sizes(bytes.clone()).map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
     let bytes = match version {
-        1 => legacy::moments(bytes, &linear::weights(model)).map_err(refuse)?,
+        1 => legacy::convert_moments(bytes, &linear::weight_paths(model)).map_err(refuse)?,
         _ => bytes,
     };
     let reader = Reader::from_bytes(bytes.clone())

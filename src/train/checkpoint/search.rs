@@ -1,9 +1,9 @@
 //! Searches for the newest complete checkpoint of a run, and the newest one that the run can be resumed from.
 
-use super::{Checkpoint, name, steps};
+use super::{Checkpoint, folder_name, steps};
 use crate::error::{Error, Result};
 use crate::train::journals;
-use crate::train::run_dir::steps_of;
+use crate::train::run_dir::checkpoints_folder;
 use std::path::Path;
 
 /// The newest complete checkpoint, and why newer ones were refused.
@@ -28,7 +28,7 @@ impl Search {
 }
 
 /// Searches for the newest complete checkpoint of a run.
-pub fn newest_whole(root: &Path) -> Search {
+pub fn newest_complete(root: &Path) -> Search {
     newest(root, |_| Ok(()))
 }
 
@@ -45,7 +45,7 @@ pub fn newest_to_resume(root: &Path) -> Search {
 fn newest(root: &Path, fits: impl Fn(&Checkpoint) -> Result<()>) -> Search {
     let mut search = Search::default();
     for step in steps(root).into_iter().rev() {
-        let opened = Checkpoint::open(steps_of(root).join(name(step)));
+        let opened = Checkpoint::open(checkpoints_folder(root).join(folder_name(step)));
         match opened.and_then(|checkpoint| fits(&checkpoint).map(|()| checkpoint)) {
             Ok(checkpoint) => {
                 search.found = Some(checkpoint);

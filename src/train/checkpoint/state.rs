@@ -94,7 +94,10 @@ impl State {
                 });
             }
         }
-        let (step, alike) = (self.step, compared(&before) == compared(&self.settings));
+        let (step, alike) = (
+            self.step,
+            comparison_settings(&before) == comparison_settings(&self.settings),
+        );
         !alike && self.forget_best(step)
     }
 
@@ -110,7 +113,7 @@ impl State {
 }
 
 /// Returns the settings that determine how evaluations are compared: the metric, and how much of the split it is measured on.
-fn compared(settings: &BTreeMap<String, String>) -> [Option<&String>; 3] {
+fn comparison_settings(settings: &BTreeMap<String, String>) -> [Option<&String>; 3] {
     let of = |key: &str| settings.get(key);
     let metric = of("train.best_by").filter(|metric| *metric != "\"loss\"");
     let batches = of("train.eval_batches");

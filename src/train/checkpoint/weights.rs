@@ -3,13 +3,13 @@
 //! Reading compares names, shapes and number formats exactly and lists all differences; [`format`](super::format)
 //! describes the layout of the files.
 
-use super::format::{self, Weights};
+use super::format::{self, WeightFile};
 use crate::digest::hex;
 use crate::error::{Error, Result};
 use crate::kernel;
 use crate::nn::linear;
 use crate::nn::path::Path as Dotted;
-use crate::task::only_trained;
+use crate::task::is_training_only;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{DType, Int, Tensor, TensorData, bf16, f16};
 use sha2::{Digest, Sha256};
@@ -33,15 +33,15 @@ pub fn save<M: Module>(model: &M, path: &Path) -> Result<()> {
 /// If the file cannot be read, is not safetensors, or does not fit: the message names every parameter that is missing,
 /// unused, of another shape or number format, or not finite.
 pub fn load<M: Module>(model: M, path: &Path) -> Result<M> {
-    load_without(model, path, Formats::Equal, |_| false)
+    load_partial(model, path, Formats::Equal, |_| false)
 }
 
 /// [`load`] for a model in use: parameters that only training needs may be in the file but not in the module.
 ///
 /// # Errors
 /// As [`load`].
-pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
-    load_without(model, path, Formats::Equal, only_trained)
+pub fn load_for_inference<M: Module>(model: M, path: &Path) -> Result<M> {
+    load_partial(model, path, Formats::Equal, is_training_only)
 }
 
 /// [`load_to_use`] for a model with another number format than the run that wrote the file: the values are converted to
@@ -50,7 +50,7 @@ pub fn load_to_use<M: Module>(model: M, path: &Path) -> Result<M> {
 /// # Errors
 /// As [`load`], except for float parameters of another number format; values beyond the range of the model's format.
 pub fn load_converted<M: Module>(model: M, path: &Path) -> Result<M> {
-    load_without(model, path, Formats::Converted, only_trained)
+    load_partial(model, path, Formats::Converted, is_training_only)
 }
 
 /// Number formats of float parameters that are accepted.
@@ -63,13 +63,13 @@ enum Formats {
 }
 
 /// Loads weights into a module that may lack the `spared` ones of the file.
-fn load_without<M: Module>(
+fn load_partial<M: Module>(
     model: M,
     path: &Path,
     formats: Formats,
     spared: impl Fn(&str) -> bool,
 ) -> Result<M> {
-    let file = Weights::open(path, || linear::weights(&model))?;
+    let file = WeightFile::open(path, || linear::weight_paths(&model))?;
     let mut checker = Checker {
         path: Dotted::default(),
         file: &file,
@@ -79,14 +79,14 @@ fn load_without<M: Module>(
     };
     model.visit(&mut checker);
     let mut faults = checker.faults;
-    faults.extend(file.not_finite()?);
+    faults.extend(file.non_finite_faults()?);
     let unused = checker.unused.into_iter().filter(|name| !spared(name));
     faults.extend(unused.map(|name| format!("`{name}` is in the file but not in the model")));
     if !faults.is_empty() {
-        return Err(misfit(path, &faults));
+        return Err(mismatch_error(path, &faults));
     }
     let mut failure = None;
-    let model = filled(model, |path: &str| {
+    let model = assign(model, |path: &str| {
         file.tensor(path).unwrap_or_else(|error| {
             failure = Some(error);
             None
@@ -100,10 +100,10 @@ fn load_without<M: Module>(
 /// # Errors
 /// If the file cannot be read or is not safetensors.
 pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, TensorData>> {
-    let file = Weights::open(path, || linear::weights(model))?;
-    let faults = file.not_finite()?;
+    let file = WeightFile::open(path, || linear::weight_paths(model))?;
+    let faults = file.non_finite_faults()?;
     if !faults.is_empty() {
-        return Err(misfit(path, &faults));
+        return Err(mismatch_error(path, &faults));
     }
     let read = |path: &str| Some((path.to_string(), file.tensor(path).transpose()?));
     let tensors = file.paths().filter_map(read);
@@ -116,18 +116,18 @@ pub fn read<M: Module>(path: &Path, model: &M) -> Result<BTreeMap<String, Tensor
 /// # Errors
 /// If weights are beyond the range of that format: the message lists all of them, with the largest value of each.
 pub fn fill<M: Module>(model: M, mut weights: BTreeMap<String, TensorData>) -> Result<M> {
-    filled(model, |path: &str| weights.remove(path))
+    assign(model, |path: &str| weights.remove(path))
 }
 
 /// Sets the parameters of a module to the values given for their paths.
-fn filled<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -> Result<M> {
+fn assign<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -> Result<M> {
     let mut filler = Filler {
         path: Dotted::default(),
         values,
-        beyond: Vec::new(),
+        overflowing: Vec::new(),
     };
     let model = model.map(&mut filler);
-    let Some((_, _, format)) = filler.beyond.first() else {
+    let Some((_, _, format)) = filler.overflowing.first() else {
         return Ok(model);
     };
     let (name, most, remedy) = match format {
@@ -135,18 +135,19 @@ fn filled<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -
         DType::BF16 => ("bf16", bf16::MAX.to_f64(), "\"f32\""),
         _ => ("f32", f64::from(f32::MAX), "a format that has them"),
     };
-    let largest = filler.beyond.iter();
-    let largest = largest.map(|(path, largest, _)| format!("`{path}` has {}", shown(*largest)));
+    let largest = filler.overflowing.iter();
+    let largest =
+        largest.map(|(path, largest, _)| format!("`{path}` has {}", format_number(*largest)));
     let message = format!(
         "[train] dtype = \"{name}\" ends at {}, and weights lie beyond it: {}; set it to {remedy}",
-        shown(most),
-        listed(&largest.collect::<Vec<_>>())
+        format_number(most),
+        join_faults(&largest.collect::<Vec<_>>())
     );
     Err(Error::usage(message))
 }
 
 /// Formats a number in plain digits if it is below 10⁹, else in scientific notation.
-fn shown(number: f64) -> String {
+fn format_number(number: f64) -> String {
     match number < 1e9 {
         true => format!("{number}"),
         false => format!("{number:.4e}"),
@@ -216,7 +217,7 @@ impl ModuleVisitor for Collector {
 /// Compares the parameters that a module expects with a file's.
 struct Checker<'a> {
     path: Dotted,
-    file: &'a Weights<'a>,
+    file: &'a WeightFile<'a>,
     formats: Formats,
     unused: BTreeSet<&'a str>,
     faults: Vec<String>,
@@ -283,7 +284,7 @@ struct Filler<F> {
     path: Dotted,
     values: F,
     /// Parameters whose values overflow their format: path, largest absolute value, and format.
-    beyond: Vec<(String, f64, DType)>,
+    overflowing: Vec<(String, f64, DType)>,
 }
 
 impl<F: FnMut(&str) -> Option<TensorData>> Filler<F> {
@@ -309,7 +310,7 @@ impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
         match converted(data, dtype) {
             Ok(data) => param.transform_for_load(Tensor::from_data(data, (&device, dtype)), id),
             Err(largest) => {
-                self.beyond.push((self.path.joined(), largest, dtype));
+                self.overflowing.push((self.path.joined(), largest, dtype));
                 param
             }
         }
@@ -324,13 +325,16 @@ impl<F: FnMut(&str) -> Option<TensorData>> ModuleMapper for Filler<F> {
     }
 }
 
-fn misfit(path: &Path, faults: &[String]) -> Error {
+fn mismatch_error(path: &Path, faults: &[String]) -> Error {
     let path = path.display();
-    Error::run(format!("{path} does not fit the model: {}", listed(faults)))
+    Error::run(format!(
+        "{path} does not fit the model: {}",
+        join_faults(faults)
+    ))
 }
 
 /// Lists the first of several faults, and counts the rest.
-fn listed(all: &[String]) -> String {
+fn join_faults(all: &[String]) -> String {
     let mut text = all[..all.len().min(LISTED)].join("; ");
     if all.len() > LISTED {
         text.push_str(&format!("; and {} more", all.len() - LISTED));

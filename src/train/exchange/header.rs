@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use crate::evaluate::predictions::Predictions;
 use crate::kernel;
 use crate::task::StepOutput;
-use crate::task::output::{Kept, Sum};
+use crate::task::output::{KeptVectors, Sum};
 use burn::tensor::{Tensor, TensorData};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -125,17 +125,17 @@ impl Sums {
         StepOutput {
             loss: sum(self.loss),
             items: self.items,
-            metrics: metrics.map(|(name, v)| (known(&name), sum(v))).collect(),
-            added: names.map(|name| known(name)).collect(),
+            metrics: metrics.map(|(name, v)| (intern(&name), sum(v))).collect(),
+            added: names.map(|name| intern(name)).collect(),
             joint: joint
-                .map(|(name, v)| (known(name), f64::from_bits(*v)))
+                .map(|(name, v)| (intern(name), f64::from_bits(*v)))
                 .collect(),
             no_perplexity: self.no_perplexity,
             predictions: self.predictions,
             kept: self.kept.map(|(sum, count)| {
                 let sum: Vec<f32> = sum.into_iter().map(f32::from_bits).collect();
                 let data = TensorData::new(sum.clone(), [sum.len()]);
-                Kept {
+                KeptVectors {
                     sum: Tensor::from_data(data, &device::host()),
                     count: f64::from_bits(count),
                 }
@@ -146,7 +146,7 @@ impl Sums {
 }
 
 /// Returns a metric's name as a static string. Each name is leaked once; a task has only a few.
-fn known(name: &str) -> &'static str {
+fn intern(name: &str) -> &'static str {
     static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
     let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = names.get(name) {

@@ -13,14 +13,14 @@
 mod header;
 
 use super::gradients::{self, Abandoned, Gradient, tree_sum};
-use super::squares;
+use super::norms;
 use crate::collective::Ranks;
 use crate::data::loader::{Batch, Extent, Share};
 use crate::device;
 use crate::error::{Error, Result};
 use crate::kernel;
 use crate::stack::state::ModelState;
-use crate::task::{StepOutput, Trained};
+use crate::task::{StepOutput, TrainableModel};
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::GradientsParams;
 use burn::tensor::{DType, Device, Tensor, TensorData};
@@ -35,13 +35,13 @@ const BUCKET: usize = 1 << 25;
 /// # Errors
 /// If a rank has failed, or could not read its examples.
 pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
-    if !ranks.are_many() {
-        return Ok(share.alone());
+    if !ranks.is_distributed() {
+        return Ok(share.as_whole_step());
     }
     let all = ranks.all_gather(&share.extent().to_bytes())?;
     let extents = all.iter().map(|bytes| Extent::from_bytes(bytes));
-    let step = extents.reduce(|a, b| Ok(a?.joined(b?)));
-    Ok(share.of(step.unwrap_or_else(|| Ok(Extent::default()))?))
+    let step = extents.reduce(|a, b| Ok(a?.merged(b?)));
+    Ok(share.in_step(step.unwrap_or_else(|| Ok(Extent::default()))?))
 }
 
 /// Computes the gradient of a step whose micro-batches are spread over ranks: `mine` are those of this rank, and
@@ -49,17 +49,17 @@ pub fn batches(share: Share, ranks: &Ranks) -> Result<Vec<Batch>> {
 ///
 /// # Errors
 /// Outer result: a rank has failed, or computes other bits. Inner result: a rank has abandoned the step.
-pub fn accumulate<M: Trained>(
+pub fn accumulate<M: TrainableModel>(
     model: &M,
     mine: Vec<Batch>,
     state: Option<&ModelState>,
     leaves: &dyn Fn() -> bool,
     ranks: &Ranks,
 ) -> Result<Result<Gradient, Abandoned>> {
-    if !ranks.are_many() {
+    if !ranks.is_distributed() {
         return Ok(gradients::accumulate_until(model, mine, state, leaves));
     }
-    let made = gradients::subtree(model, mine, state, leaves);
+    let made = gradients::accumulate_subtree(model, mine, state, leaves);
     let (own, output) = match made {
         Ok((own, output)) => (own, output.read()),
         Err(left) => {
@@ -69,14 +69,14 @@ pub fn accumulate<M: Trained>(
     };
     let read = own.is_some().then_some(&output);
     let mut pieces = Pieces::of(model, own.unwrap_or_else(GradientsParams::new))?;
-    let header = Header::new(read, pieces.present());
+    let header = Header::new(read, pieces.presence());
     let all = ranks.all_gather(&header.to_bytes()?)?;
     let all = all.iter().map(|bytes| Header::from_bytes(bytes));
     let all = all.collect::<Result<Vec<Header>>>()?;
     if all.iter().any(|header| header.left) {
         return Ok(Err(Abandoned(0)));
     }
-    pieces.keep(&all)?;
+    pieces.fill_missing(&all)?;
     pieces.sum(ranks)?;
     let gradients = pieces.gradients(model);
     let mut sums = all.into_iter().map(Header::sums);
@@ -93,7 +93,7 @@ pub fn accumulate<M: Trained>(
         ..sum.flatten().unwrap_or_default()
     };
     Ok(Ok(Gradient {
-        norm: squares::global_norm(model, &gradients),
+        norm: norms::global_norm(model, &gradients),
         squares: None,
         gradients,
         output,
@@ -104,8 +104,8 @@ pub fn accumulate<M: Trained>(
 ///
 /// # Errors
 /// If they differ; the message names the rank that differs from the first.
-pub fn require_same(ranks: &Ranks, value: f64, what: &str) -> Result<()> {
-    if !ranks.are_many() {
+pub fn require_identical(ranks: &Ranks, value: f64, what: &str) -> Result<()> {
+    if !ranks.is_distributed() {
         return Ok(());
     }
     let all = ranks.all_gather(&value.to_bits().to_le_bytes())?;
@@ -154,13 +154,13 @@ impl Pieces {
     }
 
     /// Returns one character per parameter: `1` if this rank has a gradient.
-    fn present(&self) -> String {
+    fn presence(&self) -> String {
         let mark = |piece: &Piece| if piece.present { '1' } else { '0' };
         self.all.iter().map(mark).collect()
     }
 
     /// Fills the gradients that only other ranks have with −0, which changes no bit of the values that are added to it.
-    fn keep(&mut self, all: &[Header]) -> Result<()> {
+    fn fill_missing(&mut self, all: &[Header]) -> Result<()> {
         if let Some(rank) = all.iter().position(|h| h.present.len() != self.all.len()) {
             return Err(Error::run(format!("rank {rank} trains another model")));
         }
@@ -257,7 +257,7 @@ fn sum(bucket: &[u8], dtype: DType, device: &Device, ranks: &Ranks) -> Result<Ve
     };
     let sum = sum.map(kernel::read);
     let bytes = sum.as_ref().map_or(&[][..], TensorData::as_bytes);
-    ranks.collected(bytes, &lengths)
+    ranks.all_gather_sized(bytes, &lengths)
 }
 
 struct Taken {

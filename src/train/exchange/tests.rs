@@ -1,12 +1,12 @@
 //! Sums over ranks have the bits of the tree that one process adds in, even if some ranks lack gradients.
 
 use super::{BUCKET, from_bytes, sum_in_place, to_bytes};
-use crate::collective::local::on_all;
-use crate::evaluate::answers::{Answers, Found};
+use crate::collective::local::run_on_ranks;
+use crate::evaluate::answers::{Answers, SpanPrediction};
 use crate::evaluate::classification::Confusion;
-use crate::evaluate::correlation::Numbers;
+use crate::evaluate::correlation::NumberPairs;
 use crate::evaluate::predictions::Predictions;
-use crate::evaluate::tags::Tags;
+use crate::evaluate::tags::TagCounts;
 use crate::rng::{Purpose, Stream};
 use crate::task::StepOutput;
 use crate::train::gradients::tree_sum;
@@ -14,7 +14,7 @@ use burn::tensor::{DType, Device};
 
 /// Returns the streams of each rank after the sum; `own` holds those before it.
 fn summed(own: &[Vec<Vec<u8>>], dtype: DType) -> Vec<Vec<Vec<u8>>> {
-    let ended = on_all(own.len(), |ranks| {
+    let ended = run_on_ranks(own.len(), |ranks| {
         let mut own = own[ranks.rank()].clone();
         let mut stream: Vec<&mut [u8]> = own.iter_mut().map(|x| &mut x[..]).collect();
         sum_in_place(&mut stream, dtype, &Device::flex(), ranks)?;
@@ -76,12 +76,12 @@ fn predictions_of_all_kinds_are_exchanged() {
     let names = || ["O", "B-X"].map(String::from).to_vec();
     let mut classes = Confusion::new(names());
     classes.add(1, 0);
-    let mut tags = Tags::new(names());
+    let mut tags = TagCounts::new(names());
     tags.add(&[0, 1], &[1, 1]);
-    let mut numbers = Numbers::default();
+    let mut numbers = NumberPairs::default();
     numbers.add(0.1, f32::NAN);
     let mut answers = Answers::default();
-    let found = Found {
+    let found = SpanPrediction {
         score: 0.1,
         none: f32::NEG_INFINITY,
         text: "x",

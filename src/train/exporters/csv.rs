@@ -5,7 +5,7 @@
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
-use crate::train::{links, run_dir};
+use crate::train::{run_dir, symlinks};
 use csv::Writer;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ impl Table {
     /// Creates an empty table in a run folder, replacing an existing one.
     pub(super) fn create(root: &Path) -> Result<Self> {
         let path = root.join(run_dir::CSV);
-        let file = links::open_own(&path)?;
+        let file = symlinks::open_refusing_symlink(&path)?;
         file.set_len(0).map_err(Error::io("truncate", &path))?;
         let mut table = Self {
             path,

@@ -12,7 +12,7 @@
 
 use super::{Entry, Exporter};
 use crate::error::{Error, Result};
-use crate::train::{links, run_dir};
+use crate::train::{run_dir, symlinks};
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// The content of a record besides its time and step.
 #[derive(Clone, Debug, PartialEq)]
-pub enum What {
+pub enum RecordContent {
     /// Version of the format; the first record of a file.
     Version,
     /// A session starts; everything recorded before for this step and later ones is void.
@@ -30,7 +30,7 @@ pub enum What {
 }
 
 /// Encodes a record as it is stored in the file; `wall_time` is in seconds since 1970.
-pub fn record(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
+pub fn record(wall_time: f64, step: u64, what: &RecordContent) -> Vec<u8> {
     let event = event(wall_time, step, what);
     let length = (event.len() as u64).to_le_bytes();
     let mut record = length.to_vec();
@@ -72,7 +72,7 @@ mod field {
 /// `SessionLog.SessionStatus.START`.
 const START: u64 = 1;
 
-fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
+fn event(wall_time: f64, step: u64, what: &RecordContent) -> Vec<u8> {
     let mut event = Vec::new();
     varint(&mut event, field::EVENT_WALL_TIME);
     event.extend(wall_time.to_le_bytes());
@@ -82,14 +82,14 @@ fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
         varint(&mut event, step);
     }
     match what {
-        What::Version => bytes(&mut event, field::EVENT_FILE_VERSION, b"brain.Event:2"),
-        What::Start => {
+        RecordContent::Version => bytes(&mut event, field::EVENT_FILE_VERSION, b"brain.Event:2"),
+        RecordContent::Start => {
             let mut log = Vec::new();
             varint(&mut log, field::SESSION_LOG_STATUS);
             varint(&mut log, START);
             bytes(&mut event, field::EVENT_SESSION_LOG, &log);
         }
-        What::Scalars(values) => {
+        RecordContent::Scalars(values) => {
             let mut summary = Vec::new();
             for (tag, value) in values {
                 let mut one = Vec::new();
@@ -130,7 +130,7 @@ pub(super) struct EventFile {
 impl EventFile {
     /// Creates a new file in a run folder, retiring the existing one; `elapsed_s` is the seconds of training so far.
     pub(super) fn create(root: &Path, elapsed_s: f64) -> Result<Self> {
-        for old in run_dir::events_of(root)? {
+        for old in run_dir::event_files(root)? {
             retire(&old)?;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -145,12 +145,12 @@ impl EventFile {
             began: now.as_secs_f64() - elapsed_s,
             elapsed_s: 0.0,
         };
-        events.put(0, &What::Version)?;
-        events.put(0, &What::Start)?;
+        events.append_record(0, &RecordContent::Version)?;
+        events.append_record(0, &RecordContent::Start)?;
         Ok(events)
     }
 
-    fn put(&mut self, step: u64, what: &What) -> Result<()> {
+    fn append_record(&mut self, step: u64, what: &RecordContent) -> Result<()> {
         let record = record(self.began + self.elapsed_s, step, what);
         let written = self.file.write_all(&record);
         written.map_err(Error::io("write", &self.path))
@@ -159,7 +159,7 @@ impl EventFile {
 
 /// Empties a file that a reader may have open, or deletes it if it is already empty.
 fn retire(path: &Path) -> Result<()> {
-    let file = links::open_own(path)?;
+    let file = symlinks::open_refusing_symlink(path)?;
     if file.metadata().map_err(Error::io("read", path))?.len() == 0 {
         return std::fs::remove_file(path).map_err(Error::io("delete", path));
     }
@@ -176,7 +176,7 @@ impl Exporter for EventFile {
         };
         let values = entry.values.iter();
         let scalars = values.map(|(name, value)| (tag(name), *value as f32));
-        self.put(entry.step, &What::Scalars(scalars.collect()))
+        self.append_record(entry.step, &RecordContent::Scalars(scalars.collect()))
     }
 
     fn flush(&mut self) -> Result<()> {

@@ -41,7 +41,7 @@ impl Entry {
     /// Parses a line of `metrics.jsonl`, or of `diagnostics.jsonl`, whose objects become `norm/part`.
     ///
     /// Lines are parsed from text even if they were just written, so that a recreated copy has exactly the same numbers.
-    pub fn of_line(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let object: Map<String, Value> = serde_json::from_str(text).ok()?;
         let mut values = Vec::new();
         for (name, value) in &object {
@@ -107,11 +107,11 @@ impl Exporters {
     ///
     /// # Errors
     /// If copies cannot be written.
-    pub fn follow(&mut self, line: &Value) -> Result<()> {
+    pub fn export_line(&mut self, line: &Value) -> Result<()> {
         if self.0.is_empty() {
             return Ok(());
         }
-        let entry = Entry::of_line(&line.to_string());
+        let entry = Entry::parse(&line.to_string());
         for exporter in &mut self.0 {
             if let Some(entry) = &entry {
                 exporter.write(entry)?;
@@ -157,7 +157,7 @@ fn entries(path: &Path) -> Result<Box<dyn Iterator<Item = Result<Entry>>>> {
     let path = path.to_path_buf();
     let lines = BufReader::new(file).lines().filter_map(move |line| {
         let line = line.map_err(Error::io("read", &path));
-        line.map(|line| Entry::of_line(&line)).transpose()
+        line.map(|line| Entry::parse(&line)).transpose()
     });
     Ok(Box::new(lines))
 }

@@ -9,7 +9,7 @@
 //! This is the paper's form, with ε₁ = 10⁻³⁰ inside the average; PyTorch instead clamps the product at the machine
 //! epsilon, which swallows gradients below 3·10⁻⁴.
 
-use super::groups::{Common, Decay, GroupConfig};
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use burn::optim::{Adafactor, AdafactorConfig as BurnAdafactor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,8 +62,8 @@ impl Default for AdafactorConfig {
 }
 
 impl AdafactorConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adafactor {

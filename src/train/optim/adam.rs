@@ -10,11 +10,11 @@
 //! precision is off by 10⁻⁵), and moments of half-precision weights are kept in single precision.
 
 use super::cautious::CautiousAdamw;
-use super::groups::{Common, Decay, GroupConfig};
+use super::elementwise::step_in_f32;
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use super::state::{self, like};
-use super::stepped::stepped_in_full;
 use crate::kernel::replay::{self, Counter};
-use crate::kernel::{self, AdamwArgs, ScheduledStep, Updated, full};
+use crate::kernel::{self, AdamwArgs, ScheduledStep, Updated, to_f32};
 use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
@@ -61,8 +61,8 @@ impl Default for AdamwConfig {
 }
 
 impl AdamwConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adam {
@@ -117,8 +117,8 @@ impl Default for AdamConfig {
 }
 
 impl AdamConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adam {
@@ -153,7 +153,7 @@ pub struct AdamState<const D: usize> {
 
 impl Adam {
     /// Returns the arguments of step `time`, which is 1 at first, and of the steps after it.
-    fn timed(&self, lr: LearningRate, time: u64) -> ScheduledStep<AdamwArgs> {
+    fn scheduled_args(&self, lr: LearningRate, time: u64) -> ScheduledStep<AdamwArgs> {
         let [beta_1, beta_2] = self.betas;
         let (eps, decays) = (self.eps, self.decoupled);
         let weight_decay = if decays { self.weight_decay } else { 0.0 };
@@ -168,7 +168,7 @@ impl Adam {
     }
 
     /// Takes a step, which the host or the device has decided on.
-    pub(super) fn moved<const D: usize>(
+    pub(super) fn take_step<const D: usize>(
         &self,
         lr: LearningRate,
         tensor: Tensor<D>,
@@ -180,15 +180,15 @@ impl Adam {
             time,
             first,
             second,
-        } = state.unwrap_or_else(|| AdamState::new(&full(grad.clone())));
-        let (step, moments) = (self.timed(lr, time.get() + 1), [first, second]);
+        } = state.unwrap_or_else(|| AdamState::new(&to_f32(grad.clone())));
+        let (step, moments) = (self.scheduled_args(lr, time.get() + 1), [first, second]);
         if verdict.is_some() {
             replay::register_counter(&time);
         }
         let penalised = !self.decoupled && self.weight_decay != 0.0;
         let (tensor, [first, second]) = match penalised {
-            true => self.penalised(tensor, grad, moments, &step, verdict),
-            false => stepped_in_full(tensor, grad, moments, &step, verdict),
+            true => self.step_with_l2(tensor, grad, moments, &step, verdict),
+            false => step_in_f32(tensor, grad, moments, &step, verdict),
         };
         time.count();
         let state = AdamState {
@@ -200,7 +200,7 @@ impl Adam {
     }
 
     /// Takes a step with an L2 penalty that passes through the moments.
-    fn penalised<const D: usize>(
+    fn step_with_l2<const D: usize>(
         &self,
         tensor: Tensor<D>,
         grad: Tensor<D>,
@@ -209,7 +209,7 @@ impl Adam {
         verdict: Option<&Verdict>,
     ) -> Updated<D, 2> {
         let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
+        let (tensor, grad) = (to_f32(tensor), to_f32(grad));
         let penalty = tensor.clone() * self.weight_decay;
         let (tensor, moments) = match verdict {
             None => kernel::elementwise_step(tensor, grad + penalty, moments, step.args()),
@@ -244,7 +244,7 @@ impl Optimizer for Adam {
         grad: Tensor<D>,
         state: Option<AdamState<D>>,
     ) -> (Tensor<D>, Option<AdamState<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(mut state: AdamState<D>, device: &Device) -> AdamState<D> {

@@ -10,8 +10,8 @@
 //! So the half-life of the slow average grows linearly over T steps, from that of the fast one. The slow average begins
 //! at 0, without bias correction.
 
-use super::groups::{Common, Decay, GroupConfig};
-use super::means::{ByStep, ThreeMeans};
+use super::groups::{CommonKeys, Decay, GroupConfig};
+use super::means::{MeansOptimizer, ThreeMeans};
 use crate::kernel::{AdaptiveArgs, AdemamixArgs};
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
@@ -61,8 +61,8 @@ impl Default for AdemamixConfig {
 }
 
 impl AdemamixConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Ademamix {
@@ -103,7 +103,7 @@ impl Ademamix {
     }
 }
 
-impl ByStep<3> for Ademamix {
+impl MeansOptimizer<3> for Ademamix {
     type Args = AdemamixArgs;
 
     fn args(&self, lr: f64, time: u64) -> AdemamixArgs {
@@ -133,7 +133,7 @@ impl Optimizer for Ademamix {
         grad: Tensor<D>,
         state: Option<ThreeMeans<D>>,
     ) -> (Tensor<D>, Option<ThreeMeans<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: ThreeMeans<D>, device: &Device) -> ThreeMeans<D> {

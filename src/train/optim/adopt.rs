@@ -8,8 +8,8 @@
 //! θ ← (1 − ηλ)θ − ηm,   v ← β₂v + (1 − β₂)g²
 //! ```
 
-use super::groups::{Common, Decay, GroupConfig};
-use super::means::{ByStep, TwoMeans};
+use super::groups::{CommonKeys, Decay, GroupConfig};
+use super::means::{MeansOptimizer, TwoMeans};
 use crate::kernel::AdoptArgs;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
@@ -50,8 +50,8 @@ impl Default for AdoptConfig {
 }
 
 impl AdoptConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Adopt {
@@ -71,7 +71,7 @@ pub struct Adopt {
     weight_decay: f64,
 }
 
-impl ByStep<2> for Adopt {
+impl MeansOptimizer<2> for Adopt {
     type Args = AdoptArgs;
 
     // In the first step the second moment is the gradient's square, and the parameter is unchanged.
@@ -103,7 +103,7 @@ impl Optimizer for Adopt {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

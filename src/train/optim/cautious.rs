@@ -10,7 +10,7 @@
 
 use super::means::TwoMeans;
 use super::state::like;
-use crate::kernel::{self, AdaptiveArgs, full};
+use crate::kernel::{self, AdaptiveArgs, to_f32};
 use burn::optim::{LearningRate, LionState, Optimizer};
 use burn::tensor::{Device, Tensor};
 
@@ -33,7 +33,7 @@ impl Optimizer for CautiousAdamw {
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
         let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
+        let (tensor, grad) = (to_f32(tensor), to_f32(grad));
         let TwoMeans { time, values } = state.unwrap_or_else(|| TwoMeans::new(&grad));
         time.count();
         let steps = time.get() as f64;
@@ -78,8 +78,8 @@ impl Optimizer for CautiousLion {
         state: Option<LionState<D>>,
     ) -> (Tensor<D>, Option<LionState<D>>) {
         let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
-        let momentum = state.map_or_else(|| grad.zeros_like(), |state| full(state.momentum));
+        let (tensor, grad) = (to_f32(tensor), to_f32(grad));
+        let momentum = state.map_or_else(|| grad.zeros_like(), |state| to_f32(state.momentum));
         let [beta_1, beta_2] = self.betas;
         let update = kernel::mean_step(momentum.clone(), grad.clone(), beta_1).sign();
         let momentum = kernel::mean_step(momentum, grad.clone(), beta_2);

@@ -11,7 +11,7 @@ const ROUNDS: usize = 100;
 
 /// Returns the eigenvectors of a symmetric matrix, one per column, in descending order of eigenvalues. Returns the
 /// identity if the matrix is not finite: its step is not taken.
-pub(super) fn of(matrix: Tensor<2>) -> Tensor<2> {
+pub(super) fn eigenvectors(matrix: Tensor<2>) -> Tensor<2> {
     let device = matrix.device();
     let [n, _] = matrix.dims();
     let values = numbers(matrix);
@@ -23,7 +23,7 @@ pub(super) fn of(matrix: Tensor<2>) -> Tensor<2> {
     };
     let vectors = match eigen {
         Some(eigen) => {
-            let order = falling(eigen.eigenvalues.as_slice());
+            let order = descending_order(eigen.eigenvalues.as_slice());
             let vectors = &eigen.eigenvectors;
             DMatrix::from_fn(n, n, |row, column| vectors[(row, order[column])])
         }
@@ -34,7 +34,10 @@ pub(super) fn of(matrix: Tensor<2>) -> Tensor<2> {
 
 /// Updates a basis of a symmetric matrix by one round. Returns the new basis and the order in which it takes the old
 /// basis's columns.
-pub(super) fn followed(matrix: &Tensor<2>, basis: &Tensor<2>) -> (Tensor<2>, Tensor<1, Int>) {
+pub(super) fn power_iteration(
+    matrix: &Tensor<2>,
+    basis: &Tensor<2>,
+) -> (Tensor<2>, Tensor<1, Int>) {
     let device = matrix.device();
     let [n, _] = matrix.dims();
     let product = matrix.clone().matmul(basis.clone());
@@ -44,13 +47,13 @@ pub(super) fn followed(matrix: &Tensor<2>, basis: &Tensor<2>) -> (Tensor<2>, Ten
         let order: Vec<usize> = (0..n).collect();
         return (basis.clone(), places(&order, &device));
     }
-    let order = falling(&estimates);
+    let order = descending_order(&estimates);
     let sorted = DMatrix::from_fn(n, n, |row, column| values[row * n + order[column]]);
     (tensor(&sorted.qr().q(), &device), places(&order, &device))
 }
 
 /// Returns the indices of the values in descending order; equal values keep their order.
-fn falling(values: &[f64]) -> Vec<usize> {
+fn descending_order(values: &[f64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|a, b| values[*b].total_cmp(&values[*a]));
     order

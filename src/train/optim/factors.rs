@@ -14,7 +14,7 @@ pub struct Factors {
 
 impl Factors {
     /// Scales the learning rate, and thereby also the step of the weight decay.
-    pub fn of_rate(lr: f64) -> Self {
+    pub fn lr_only(lr: f64) -> Self {
         Self {
             lr,
             weight_decay: 1.0,
@@ -32,10 +32,10 @@ impl Factors {
 }
 
 /// Function from a parameter's role to its factors.
-pub type ByRole<'a> = Box<dyn Fn(Role) -> Factors + 'a>;
+pub type FactorsByRole<'a> = Box<dyn Fn(Role) -> Factors + 'a>;
 
 /// Applies the factors and regroups the clusters so that all members of one have equal settings.
-pub(super) fn scaled(clusters: Vec<Cluster>, by_role: ByRole) -> Vec<Cluster> {
+pub(super) fn apply_factors(clusters: Vec<Cluster>, by_role: FactorsByRole) -> Vec<Cluster> {
     let mut scaled: Vec<Cluster> = Vec::new();
     for cluster in clusters {
         let paths = cluster.paths.into_iter().zip(cluster.roles);

@@ -39,7 +39,7 @@ pub struct GroupConfig {
 
 /// How one parameter is updated.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Settings {
+pub struct UpdateSettings {
     /// Factor on the learning rate of the schedule.
     pub lr_scale: f64,
     /// Weight decay of the parameter; 0 for none.
@@ -52,7 +52,7 @@ pub struct Settings {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cluster {
     /// The settings that they share.
-    pub settings: Settings,
+    pub settings: UpdateSettings,
     /// Ids of the parameters.
     pub ids: Vec<ParamId>,
     /// Their paths, in the same order.
@@ -63,7 +63,7 @@ pub struct Cluster {
 
 /// The keys that all optimizers have in common.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Common<'a> {
+pub(super) struct CommonKeys<'a> {
     pub weight_decay: f64,
     pub decay: Decay,
     pub groups: &'a [GroupConfig],
@@ -71,7 +71,7 @@ pub(super) struct Common<'a> {
     pub matrices: Option<&'a str>,
 }
 
-impl<'a> Common<'a> {
+impl<'a> CommonKeys<'a> {
     /// Returns the common keys of an optimizer that updates all parameters alike.
     pub fn of(weight_decay: f64, decay: Decay, groups: &'a [GroupConfig]) -> Self {
         Self {
@@ -93,7 +93,7 @@ pub fn is_matrix(role: Role, rank: usize) -> bool {
 }
 
 /// Groups the parameters into clusters of equal settings, in the order of their first members.
-pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
+pub(super) fn resolve(common: CommonKeys, parameters: &[Parameter]) -> Result<Vec<Cluster>> {
     let groups = common
         .groups
         .iter()
@@ -106,7 +106,7 @@ pub(super) fn resolve(common: Common, parameters: &[Parameter]) -> Result<Vec<Cl
     let mut clusters: Vec<Cluster> = Vec::new();
     for (i, parameter) in parameters.iter().enumerate() {
         let rank = parameter.shape.len();
-        let mut settings = Settings {
+        let mut settings = UpdateSettings {
             lr_scale: 1.0,
             weight_decay: common.weight_decay,
             matrix: matrices[i] && is_matrix(parameter.role, rank),
@@ -148,12 +148,12 @@ fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bo
     }
     Err(Error::usage(format!(
         "[optimizer] {key}: `{pattern}` matches no parameter; {}",
-        nearby(pattern, parameters)
+        suggest_path(pattern, parameters)
     )))
 }
 
 /// Suggests a path, or a part of one, that resembles the pattern; else lists a few paths.
-fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
+fn suggest_path(pattern: &str, parameters: &[Parameter]) -> String {
     let word = pattern.trim_matches(['^', '$']).replace('\\', "");
     let parts = parameters.iter().flat_map(|p| p.path.split('.'));
     let prefixes = parameters
@@ -173,14 +173,14 @@ fn nearby(pattern: &str, parameters: &[Parameter]) -> String {
 }
 
 /// Whether a weight decay is at least 0 and finite, also in single precision, in which some optimizers compute.
-fn decays(value: f64) -> bool {
+fn is_valid_decay(value: f64) -> bool {
     value >= 0.0 && (value as f32).is_finite()
 }
 
 /// Returns invalid or ineffective values among the common keys.
-pub(super) fn faults(common: Common) -> Vec<String> {
+pub(super) fn faults(common: CommonKeys) -> Vec<String> {
     let mut faults = Vec::new();
-    if !decays(common.weight_decay) {
+    if !is_valid_decay(common.weight_decay) {
         faults.push(format!(
             "weight_decay = {} is not a number of 0 or more",
             common.weight_decay
@@ -214,7 +214,7 @@ pub(super) fn faults(common: Common) -> Vec<String> {
             ("lr_scale", group.lr_scale),
             ("weight_decay", group.weight_decay),
         ] {
-            if let Some(value) = value.filter(|v| !decays(*v)) {
+            if let Some(value) = value.filter(|v| !is_valid_decay(*v)) {
                 faults.push(format!(
                     "{table} {key} = {value} of `{name}` is not a number of 0 or more"
                 ));

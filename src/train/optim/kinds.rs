@@ -101,7 +101,7 @@ impl OptimizerConfig {
     }
 
     /// Returns whether any parameter has weight decay.
-    pub fn decays(&self) -> bool {
+    pub fn has_weight_decay(&self) -> bool {
         let common = self.common();
         let of_groups = common.groups.iter().filter_map(|group| group.weight_decay);
         common.weight_decay != 0.0 || of_groups.into_iter().any(|decay| decay != 0.0)
@@ -109,7 +109,7 @@ impl OptimizerConfig {
 
     /// Returns whether weights and moments are updated in place on a GPU, as replayed steps require.
     pub fn updates_in_place(&self) -> bool {
-        let together = self.together();
+        let together = self.updated_whole();
         let apart = !together.matrices && !together.others;
         apart && !matches!(self, Self::ScheduleFree(_))
     }

@@ -6,7 +6,7 @@
 //!
 //! with Adam's bias-corrected moments m̂ and v̂; the ratio is 1 if a norm is 0.
 
-use super::groups::{Common, Decay, GroupConfig};
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use burn::optim::{Lamb, LambConfig as BurnLamb};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -45,8 +45,8 @@ impl Default for LambConfig {
 }
 
 impl LambConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Lamb {

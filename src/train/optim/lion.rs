@@ -7,8 +7,8 @@
 //! It needs a learning rate 3 to 10 times smaller than AdamW's, and a weight decay larger by the same factor.
 
 use super::cautious::CautiousLion;
-use super::groups::{Common, Decay, GroupConfig};
-use super::stepped::stepped;
+use super::elementwise::step_in_dtype;
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use crate::kernel::{LionArgs, ScheduledStep};
 use crate::one_table::is_usual;
 use crate::train::verdict::Verdict;
@@ -52,8 +52,8 @@ impl Default for LionConfig {
 }
 
 impl LionConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Lion {
@@ -88,7 +88,7 @@ impl Lion {
     }
 
     /// Takes a step, which the host or the device has decided on.
-    pub(super) fn moved<const D: usize>(
+    pub(super) fn take_step<const D: usize>(
         &self,
         lr: LearningRate,
         tensor: Tensor<D>,
@@ -100,7 +100,7 @@ impl Lion {
         let momentum = momentum.unwrap_or_else(|| grad.zeros_like());
         let own = self.clone();
         let step = ScheduledStep::new(lr, 1, move |lr, _| own.args(lr));
-        let (tensor, [momentum]) = stepped(tensor, grad, [momentum], &step, verdict);
+        let (tensor, [momentum]) = step_in_dtype(tensor, grad, [momentum], &step, verdict);
         (tensor, Some(LionState { momentum }))
     }
 }
@@ -115,7 +115,7 @@ impl Optimizer for Lion {
         grad: Tensor<D>,
         state: Option<LionState<D>>,
     ) -> (Tensor<D>, Option<LionState<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(mut state: LionState<D>, device: &Device) -> LionState<D> {

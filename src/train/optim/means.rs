@@ -1,9 +1,9 @@
 //! Optimizer state of a parameter: the number of its steps, and running means of its shape in single precision.
 
+use super::elementwise::step_in_f32;
 use super::state;
-use super::stepped::stepped_in_full;
 use crate::kernel::replay::{self, Counter};
-use crate::kernel::{self, ElementwiseStep, ScheduledStep, full};
+use crate::kernel::{self, ElementwiseStep, ScheduledStep, to_f32};
 use crate::train::verdict::Verdict;
 use burn::optim::{RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
@@ -45,7 +45,7 @@ impl<const D: usize, const N: usize> Means<D, N> {
 
 /// An optimizer of running means whose step is determined by coefficients that depend on the learning rate and the
 /// number of the step.
-pub(super) trait ByStep<const N: usize>: Clone + 'static {
+pub(super) trait MeansOptimizer<const N: usize>: Clone + 'static {
     /// The coefficients of a step.
     type Args: ElementwiseStep<N>;
 
@@ -53,7 +53,7 @@ pub(super) trait ByStep<const N: usize>: Clone + 'static {
     fn args(&self, lr: f64, time: u64) -> Self::Args;
 
     /// Takes a step, which the host or the device has decided on.
-    fn moved<const D: usize>(
+    fn take_step<const D: usize>(
         &self,
         lr: f64,
         tensor: Tensor<D>,
@@ -61,14 +61,14 @@ pub(super) trait ByStep<const N: usize>: Clone + 'static {
         state: Option<Means<D, N>>,
         verdict: Option<&Verdict>,
     ) -> (Tensor<D>, Option<Means<D, N>>) {
-        let state = state.unwrap_or_else(|| Means::new(&full(grad.clone())));
+        let state = state.unwrap_or_else(|| Means::new(&to_f32(grad.clone())));
         let Means { time, values } = state;
         let own = self.clone();
         let step = ScheduledStep::new(lr, time.get() + 1, move |lr, time| own.args(lr, time));
         if verdict.is_some() {
             replay::register_counter(&time);
         }
-        let (tensor, values) = stepped_in_full(tensor, grad, values, &step, verdict);
+        let (tensor, values) = step_in_f32(tensor, grad, values, &step, verdict);
         time.count();
         (tensor, Some(Means { time, values }))
     }

@@ -8,10 +8,11 @@ pub mod adam;
 pub mod ademamix;
 pub mod adopt;
 mod cautious;
+mod device_decided;
 mod eigenbasis;
+mod elementwise;
 mod factors;
 pub mod groups;
-mod held;
 mod kinds;
 pub mod lamb;
 pub mod lion;
@@ -25,7 +26,6 @@ pub mod schedule_free;
 pub mod sgd;
 pub mod soap;
 mod state;
-mod stepped;
 
 use super::parameters::{self, Parameter};
 use crate::error::{Error, Result};
@@ -35,8 +35,8 @@ pub use ademamix::AdemamixConfig;
 pub use adopt::AdoptConfig;
 use burn::module::Module;
 use burn::optim::ModuleOptimizer;
-pub use factors::{ByRole, Factors};
-use groups::{Cluster, Common};
+pub use factors::{Factors, FactorsByRole};
+use groups::{Cluster, CommonKeys};
 pub use groups::{Decay, GroupConfig, is_matrix};
 pub use kinds::KINDS;
 pub use lamb::LambConfig;
@@ -45,7 +45,7 @@ pub use moments::{Moments, StateSize, UpdatedWhole};
 pub use muon::MuonConfig;
 pub use nadam::NadamConfig;
 pub use radam::RadamConfig;
-use scaled::with;
+use scaled::add_cluster;
 pub use schedule_free::{Averaging, ScheduleFreeConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -174,7 +174,7 @@ impl OptimizerConfig {
         self.common().matrices
     }
 
-    fn common(&self) -> Common<'_> {
+    fn common(&self) -> CommonKeys<'_> {
         match self {
             Self::Adamw(c) => c.common(),
             Self::Adam(c) => c.common(),
@@ -209,22 +209,22 @@ impl OptimizerConfig {
     ) -> ModuleOptimizer {
         let decay = cluster.settings.weight_decay;
         match self {
-            Self::Adamw(c) if c.cautious => with(to, cluster, c.cautious_step(decay)),
-            Self::Adamw(c) => with(to, cluster, c.step(decay)),
-            Self::Adam(c) => with(to, cluster, c.step(decay)),
-            Self::Sgd(c) => with(to, cluster, c.step(decay)),
-            Self::Lion(c) if c.cautious => with(to, cluster, c.cautious_step(decay)),
-            Self::Lion(c) => with(to, cluster, c.step(decay)),
-            Self::Adafactor(c) => with(to, cluster, c.step(decay)),
-            Self::Lamb(c) => with(to, cluster, c.step(decay)),
-            Self::Muon(c) if cluster.settings.matrix => with(to, cluster, c.step(decay)),
-            Self::Muon(c) => with(to, cluster, c.adamw(decay)),
-            Self::Radam(c) => with(to, cluster, c.step(decay)),
-            Self::Nadam(c) => with(to, cluster, c.step(decay)),
-            Self::Adopt(c) => with(to, cluster, c.step(decay)),
-            Self::Ademamix(c) => with(to, cluster, c.step(decay)),
-            Self::ScheduleFree(c) => with(to, cluster, c.step(decay, warmup_steps)),
-            Self::Soap(c) => with(to, cluster, c.step(decay)),
+            Self::Adamw(c) if c.cautious => add_cluster(to, cluster, c.cautious_step(decay)),
+            Self::Adamw(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Adam(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Sgd(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Lion(c) if c.cautious => add_cluster(to, cluster, c.cautious_step(decay)),
+            Self::Lion(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Adafactor(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Lamb(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Muon(c) if cluster.settings.matrix => add_cluster(to, cluster, c.step(decay)),
+            Self::Muon(c) => add_cluster(to, cluster, c.adamw(decay)),
+            Self::Radam(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Nadam(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Adopt(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::Ademamix(c) => add_cluster(to, cluster, c.step(decay)),
+            Self::ScheduleFree(c) => add_cluster(to, cluster, c.step(decay, warmup_steps)),
+            Self::Soap(c) => add_cluster(to, cluster, c.step(decay)),
         }
     }
 }
@@ -246,12 +246,12 @@ pub fn build<M: Module>(config: &OptimizerConfig, model: &M) -> Result<ModuleOpt
 pub fn build_scaled(
     config: &OptimizerConfig,
     parameters: &[Parameter],
-    by_role: Option<ByRole>,
+    by_role: Option<FactorsByRole>,
     warmup_steps: u64,
 ) -> Result<ModuleOptimizer> {
     let clusters = config.clusters(parameters)?;
     let clusters = match by_role {
-        Some(by_role) => factors::scaled(clusters, by_role),
+        Some(by_role) => factors::apply_factors(clusters, by_role),
         None => clusters,
     };
     clusters

@@ -36,7 +36,7 @@ pub struct UpdatedWhole {
 impl OptimizerConfig {
     /// Returns which parameters must be updated as a whole, because the update contains a norm, a mean or a product
     /// over all of their values.
-    pub fn together(&self) -> UpdatedWhole {
+    pub fn updated_whole(&self) -> UpdatedWhole {
         let (matrices, others) = match self {
             // A cautious update depends on the share of values where it agrees with the gradient.
             Self::Adamw(c) => (c.cautious, c.cautious),
@@ -54,7 +54,7 @@ impl OptimizerConfig {
     ///
     /// # Errors
     /// If a group's pattern matches no parameter's path.
-    pub fn kept(&self, parameters: &[Parameter]) -> Result<HashMap<ParamId, StateSize>> {
+    pub fn state_sizes(&self, parameters: &[Parameter]) -> Result<HashMap<ParamId, StateSize>> {
         let shapes = parameters.iter().map(|p| (p.id, &p.shape[..]));
         let shapes: HashMap<ParamId, &[usize]> = shapes.collect();
         let clusters = self.clusters(parameters)?.into_iter();
@@ -64,21 +64,21 @@ impl OptimizerConfig {
         });
         let each = each.map(|(id, matrix)| {
             let shape = shapes.get(&id).copied().unwrap_or_default();
-            (id, self.kept_of(shape, matrix))
+            (id, self.state_size(shape, matrix))
         });
         Ok(each.collect())
     }
 
     /// Returns the size of the state for a parameter; `matrix` says whether Muon orthogonalises it.
-    fn kept_of(&self, shape: &[usize], matrix: bool) -> StateSize {
+    fn state_size(&self, shape: &[usize], matrix: bool) -> StateSize {
         let elements: usize = shape.iter().product();
-        let (moments, together) = (self.moments(), self.together());
+        let (moments, together) = (self.moments(), self.updated_whole());
         let values = match (self, shape) {
             (Self::Adafactor(_), [outer @ .., rows, columns]) => {
                 outer.iter().product::<usize>() * (rows + columns)
             }
             (Self::Adafactor(_), _) => elements,
-            (Self::Soap(c), _) => elements * moments.others + c.kept(shape),
+            (Self::Soap(c), _) => elements * moments.others + c.preconditioner_values(shape),
             _ if matrix => elements * moments.matrices,
             _ => elements * moments.others,
         };

@@ -10,10 +10,10 @@
 //! updated by AdamW. PyTorch's `torch.optim.Muon` computes NS₅ in bfloat16; here it is computed in single precision.
 
 use super::adam::Adam;
-use super::groups::{Common, Decay, GroupConfig};
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use super::state::{self, like};
 use crate::kernel;
-use crate::kernel::full;
+use crate::kernel::to_f32;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 const MOST_ROUNDS: usize = 100;
 
 /// Pattern of the paths of matrices, for all networks.
-pub const MATRICES: &str = r"(^|\.)blocks\.";
+pub const DEFAULT_MATRICES: &str = r"(^|\.)blocks\.";
 
 /// Orthogonalised momentum for matrices, AdamW for the rest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -70,7 +70,7 @@ impl Default for MuonConfig {
             ns_steps: 5,
             adjust_lr: AdjustLr::Original,
             weight_decay: 0.1,
-            matrices: MATRICES.into(),
+            matrices: DEFAULT_MATRICES.into(),
             adamw_lr: 3e-4,
             adamw_betas: [0.9, 0.95],
             adamw_eps: 1e-8,
@@ -101,10 +101,10 @@ impl AdjustLr {
 }
 
 impl MuonConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common {
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys {
             matrices: Some(&self.matrices),
-            ..Common::of(self.weight_decay, self.decay, &self.groups)
+            ..CommonKeys::of(self.weight_decay, self.decay, &self.groups)
         }
     }
 
@@ -167,7 +167,7 @@ impl Optimizer for Muon {
     ) -> (Tensor<D>, Option<MuonState<D>>) {
         assert_eq!(D, 2, "Muon updates matrices; groups hand it nothing else");
         let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
+        let (tensor, grad) = (to_f32(tensor), to_f32(grad));
         let fresh = grad * (1.0 - self.momentum);
         let buffer = match state {
             Some(old) => old.buffer * self.momentum + fresh.clone(),
@@ -181,7 +181,7 @@ impl Optimizer for Muon {
         let shape = tensor.dims();
         let step = lr * self.adjust_lr.factor([shape[0], shape[1]]);
         let tensor =
-            tensor * (1.0 - lr * self.weight_decay) - orthogonalised(update, self.ns_steps) * step;
+            tensor * (1.0 - lr * self.weight_decay) - orthogonalize(update, self.ns_steps) * step;
         (like(tensor, dtype), Some(MuonState { buffer }))
     }
 
@@ -192,7 +192,7 @@ impl Optimizer for Muon {
 }
 
 /// Returns approximately the orthogonal matrix nearest to `u`: its singular values become 0.7 … 1.2.
-fn orthogonalised<const D: usize>(u: Tensor<D>, rounds: usize) -> Tensor<D> {
+fn orthogonalize<const D: usize>(u: Tensor<D>, rounds: usize) -> Tensor<D> {
     const A: f64 = 3.4445;
     const B: f64 = -4.7750;
     const C: f64 = 2.0315;

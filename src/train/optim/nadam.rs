@@ -7,8 +7,8 @@
 //! θ ← θ − η·(μₜ₊₁/(1 − Πₜ₊₁)·m + (1 − μₜ)/(1 − Πₜ)·g) / (√v/√(1 − β₂ᵗ) + ε)
 //! ```
 
-use super::groups::{Common, Decay, GroupConfig};
-use super::means::{ByStep, TwoMeans};
+use super::groups::{CommonKeys, Decay, GroupConfig};
+use super::means::{MeansOptimizer, TwoMeans};
 use crate::kernel::AdaptiveArgs;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
@@ -54,8 +54,8 @@ impl Default for NadamConfig {
 }
 
 impl NadamConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Nadam {
@@ -102,7 +102,7 @@ impl Nadam {
     }
 }
 
-impl ByStep<2> for Nadam {
+impl MeansOptimizer<2> for Nadam {
     type Args = AdaptiveArgs;
 
     fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
@@ -130,7 +130,7 @@ impl Optimizer for Nadam {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

@@ -11,8 +11,8 @@
 //! The paper's bound is 4, from which the estimate of the variance exists; its authors' code and PyTorch use 5. The
 //! first steps (five of them with β₂ = 0.999) are proportional to the gradient, as in gradient descent.
 
-use super::groups::{Common, Decay, GroupConfig};
-use super::means::{ByStep, TwoMeans};
+use super::groups::{CommonKeys, Decay, GroupConfig};
+use super::means::{MeansOptimizer, TwoMeans};
 use crate::kernel::AdaptiveArgs;
 use burn::optim::{LearningRate, Optimizer};
 use burn::tensor::{Device, Tensor};
@@ -57,8 +57,8 @@ impl Default for RadamConfig {
 }
 
 impl RadamConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Radam {
@@ -71,7 +71,7 @@ impl RadamConfig {
 
     pub(super) fn faults(&self, faults: &mut Vec<String>) {
         let second = self.betas[1];
-        if (0.0..1.0).contains(&second) && longest(second) <= TRACTABLE {
+        if (0.0..1.0).contains(&second) && rho_inf(second) <= TRACTABLE {
             faults.push(format!(
                 "betas holds {second} for the second moment, with which no step of radam is adaptive; it wants more than 2/3"
             ));
@@ -80,7 +80,7 @@ impl RadamConfig {
 }
 
 /// Returns ρ∞ above.
-fn longest(beta_2: f64) -> f64 {
+fn rho_inf(beta_2: f64) -> f64 {
     2.0 / (1.0 - beta_2) - 1.0
 }
 
@@ -92,14 +92,14 @@ pub struct Radam {
     weight_decay: f64,
 }
 
-impl ByStep<2> for Radam {
+impl MeansOptimizer<2> for Radam {
     type Args = AdaptiveArgs;
 
     fn args(&self, lr: f64, time: u64) -> AdaptiveArgs {
         let time = time as f64;
         let [power_1, power_2] = self.betas.map(|beta| beta.powf(time));
         let (first, second) = (1.0 - power_1, 1.0 - power_2);
-        let longest = longest(self.betas[1]);
+        let longest = rho_inf(self.betas[1]);
         let length = longest - 2.0 * time * power_2 / second;
         let variance = |length: f64| (length - 4.0) * (length - 2.0) / length;
         let (factor, root, eps) = if length > TRACTABLE {
@@ -131,7 +131,7 @@ impl Optimizer for Radam {
         grad: Tensor<D>,
         state: Option<TwoMeans<D>>,
     ) -> (Tensor<D>, Option<TwoMeans<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: TwoMeans<D>, device: &Device) -> TwoMeans<D> {

@@ -5,8 +5,8 @@ use super::adam::{Adam, AdamState};
 use super::ademamix::Ademamix;
 use super::adopt::Adopt;
 use super::cautious::{CautiousAdamw, CautiousLion};
+use super::device_decided::{DeviceDecided, HostLoaded};
 use super::groups::Cluster;
-use super::held::{DeviceDecided, Held};
 use super::lion::Lion;
 use super::means::{ThreeMeans, TwoMeans};
 use super::muon::{Muon, MuonState};
@@ -23,7 +23,7 @@ use burn::optim::{
 use burn::tensor::{Device, Tensor};
 
 /// Adds the update of one cluster; the first cluster becomes the fallback that Burn requires.
-pub(super) fn with<O>(
+pub(super) fn add_cluster<O>(
     to: Option<ModuleOptimizer>,
     cluster: Cluster,
     optimizer: O,
@@ -52,29 +52,29 @@ pub(super) struct Scaled<O> {
 macro_rules! held {
     ($($optimizer:ty, $state:ident;)*) => {$(
         impl Optimizer for Scaled<$optimizer> {
-            type State<const D: usize> = Held<$state<D>>;
+            type State<const D: usize> = HostLoaded<$state<D>>;
 
             fn step<const D: usize>(
                 &self,
                 lr: LearningRate,
                 tensor: Tensor<D>,
                 grad: Tensor<D>,
-                state: Option<Held<$state<D>>>,
-            ) -> (Tensor<D>, Option<Held<$state<D>>>) {
+                state: Option<HostLoaded<$state<D>>>,
+            ) -> (Tensor<D>, Option<HostLoaded<$state<D>>>) {
                 let (lr, state) = (lr * self.lr_scale, state.map(|held| held.0));
                 let Some(verdict) = Verdict::current() else {
                     let (tensor, state) = self.optimizer.step(lr, tensor, grad, state);
-                    return (tensor, state.map(Held));
+                    return (tensor, state.map(HostLoaded));
                 };
                 let (tensor, state) = self.optimizer.step_if(lr, tensor, grad, state, &verdict);
-                (tensor, state.map(Held))
+                (tensor, state.map(HostLoaded))
             }
 
             fn to_device<const D: usize>(
-                state: Held<$state<D>>,
+                state: HostLoaded<$state<D>>,
                 device: &Device,
-            ) -> Held<$state<D>> {
-                Held(<$optimizer as Optimizer>::to_device(state.0, device))
+            ) -> HostLoaded<$state<D>> {
+                HostLoaded(<$optimizer as Optimizer>::to_device(state.0, device))
             }
         }
     )*};

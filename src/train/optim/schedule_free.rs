@@ -17,9 +17,9 @@
 //!
 //! ηₜ rises over the warmup of a constant schedule and then stays constant; so cₜ depends only on t.
 
-use super::groups::{Common, Decay, GroupConfig};
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use super::state::{self, like};
-use crate::kernel::{self, full};
+use crate::kernel::{self, to_f32};
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
@@ -60,8 +60,8 @@ impl Default for ScheduleFreeConfig {
 }
 
 impl ScheduleFreeConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn averaging(&self, warmup_steps: u64) -> Averaging {
@@ -90,7 +90,7 @@ pub struct Averaging {
 
 impl Averaging {
     /// Returns cₜ of step `time`, which is 1 at first: ηₜ is proportional to min(t, w + 1) with w steps of warmup.
-    fn newest(self, time: u64) -> f64 {
+    fn newest_weight(self, time: u64) -> f64 {
         let (t, full) = (time as f64, self.warmup_steps as f64 + 1.0);
         if t <= full {
             return 6.0 * t / ((t + 1.0) * (2.0 * t + 1.0));
@@ -100,14 +100,14 @@ impl Averaging {
     }
 
     /// Returns the share of an update of z by `u` that reaches the model's weights y: 1 − β₁(1 − cₜ).
-    fn reached(self, newest: f64) -> f64 {
+    fn update_share(self, newest: f64) -> f64 {
         1.0 - self.beta * (1.0 - newest)
     }
 
     /// Returns dₜ: the decay of x as a moving average of the model's weights.
     pub fn decay(self, time: u64) -> f64 {
-        let newest = self.newest(time);
-        (1.0 - self.beta) * (1.0 - newest) / self.reached(newest)
+        let newest = self.newest_weight(time);
+        (1.0 - self.beta) * (1.0 - newest) / self.update_share(newest)
     }
 }
 
@@ -142,14 +142,14 @@ impl Optimizer for ScheduleFree {
         state: Option<ScheduleFreeState<D>>,
     ) -> (Tensor<D>, Option<ScheduleFreeState<D>>) {
         let dtype = tensor.dtype();
-        let (tensor, grad) = (full(tensor), full(grad));
+        let (tensor, grad) = (to_f32(tensor), to_f32(grad));
         let (before, base, second) = match state {
             // A state without any step does not hold weights yet.
             Some(state) if state.time > 0 => (state.time, state.base, state.second),
             Some(_) | None => (0, tensor.clone(), grad.zeros_like()),
         };
         let time = before + 1;
-        let newest = self.averaging.newest(time as u64);
+        let newest = self.averaging.newest_weight(time as u64);
         let second = kernel::mean_step(second, grad.clone().square(), self.beta_2);
         let root = 1.0 / (1.0 - self.beta_2.powf(time as f64)).sqrt();
         let mut along = grad / (second.clone().sqrt() * root + self.eps);
@@ -157,7 +157,7 @@ impl Optimizer for ScheduleFree {
             along = along + tensor.clone() * self.weight_decay;
         }
         let pulled = tensor * (1.0 - newest) + base.clone() * newest;
-        let tensor = pulled - along.clone() * (lr * self.averaging.reached(newest));
+        let tensor = pulled - along.clone() * (lr * self.averaging.update_share(newest));
         let base = base - along * lr;
         let state = ScheduleFreeState { time, base, second };
         (like(tensor, dtype), Some(state))

@@ -4,9 +4,9 @@
 //! g ← g + λθ,   b ← μb + (1 − τ)g (b = g at first),   θ ← θ − ηb   (Nesterov: θ ← θ − η(g + μb))
 //! ```
 
-use super::groups::{Common, Decay, GroupConfig};
+use super::elementwise::step_in_dtype;
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use super::state;
-use super::stepped::stepped;
 use crate::kernel::{self, DescentArgs, MomentumArgs, ScheduledStep};
 use crate::train::verdict::Verdict;
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
@@ -51,8 +51,8 @@ impl Default for SgdConfig {
 }
 
 impl SgdConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn step(&self, weight_decay: f64) -> Sgd {
@@ -108,7 +108,7 @@ impl Sgd {
     }
 
     /// Takes a step, which the host or the device has decided on.
-    pub(super) fn moved<const D: usize>(
+    pub(super) fn take_step<const D: usize>(
         &self,
         lr: LearningRate,
         tensor: Tensor<D>,
@@ -119,14 +119,14 @@ impl Sgd {
         let own = self.clone();
         if self.momentum == 0.0 {
             let step = ScheduledStep::new(lr, 1, move |lr, _| own.descent(lr));
-            let (tensor, []) = stepped(tensor, grad, [], &step, verdict);
+            let (tensor, []) = step_in_dtype(tensor, grad, [], &step, verdict);
             return (tensor, Some(SgdState(None)));
         }
         let velocity = state.and_then(|state| state.0);
         let first = velocity.is_none();
         let velocity = velocity.unwrap_or_else(|| grad.zeros_like());
         let step = ScheduledStep::new(lr, 1, move |lr, _| own.args(lr, first));
-        let (tensor, [velocity]) = stepped(tensor, grad, [velocity], &step, verdict);
+        let (tensor, [velocity]) = step_in_dtype(tensor, grad, [velocity], &step, verdict);
         (tensor, Some(SgdState(Some(velocity))))
     }
 }
@@ -141,7 +141,7 @@ impl Optimizer for Sgd {
         grad: Tensor<D>,
         state: Option<SgdState<D>>,
     ) -> (Tensor<D>, Option<SgdState<D>>) {
-        self.moved(lr, tensor, grad, state, None)
+        self.take_step(lr, tensor, grad, state, None)
     }
 
     fn to_device<const D: usize>(state: SgdState<D>, device: &Device) -> SgdState<D> {

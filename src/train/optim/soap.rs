@@ -14,16 +14,16 @@
 //! a vector, whose step is Adam's.
 
 use super::eigenbasis;
-use super::groups::{Common, Decay, GroupConfig};
+use super::groups::{CommonKeys, Decay, GroupConfig};
 use super::state::{self, like};
-use crate::kernel::{self, full};
+use crate::kernel::{self, to_f32};
 use burn::optim::{LearningRate, Optimizer, RecordState, StateSink, StateSource};
 use burn::tensor::{Device, Tensor};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum length of a dimension with a basis.
-const LONGEST: usize = 1 << 16;
+const MAX_DIM: usize = 1 << 16;
 
 /// Adam in the eigenbasis of Shampoo's preconditioners.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +43,7 @@ pub struct SoapConfig {
     pub precondition_frequency: u64,
     /// Longest dimension that has a basis. The paper uses 10,000; here bases are computed on the host, in a time that
     /// grows with the third power of the dimension.
-    #[schemars(range(min = 1, max = LONGEST))]
+    #[schemars(range(min = 1, max = MAX_DIM))]
     pub max_precond_dim: usize,
     /// Weight decay λ. Source: Vyas et al. 2024, algorithm 3.
     pub weight_decay: f64,
@@ -69,17 +69,17 @@ impl Default for SoapConfig {
 }
 
 impl SoapConfig {
-    pub(super) fn common(&self) -> Common<'_> {
-        Common::of(self.weight_decay, self.decay, &self.groups)
+    pub(super) fn common(&self) -> CommonKeys<'_> {
+        CommonKeys::of(self.weight_decay, self.decay, &self.groups)
     }
 
     pub(super) fn faults(&self, faults: &mut Vec<String>) {
         if self.precondition_frequency == 0 {
             faults.push("precondition_frequency = 0 must be 1 or more".into());
         }
-        if !(1..=LONGEST).contains(&self.max_precond_dim) {
+        if !(1..=MAX_DIM).contains(&self.max_precond_dim) {
             faults.push(format!(
-                "max_precond_dim = {} is not between 1 and {LONGEST}",
+                "max_precond_dim = {} is not between 1 and {MAX_DIM}",
                 self.max_precond_dim
             ));
         }
@@ -96,13 +96,13 @@ impl SoapConfig {
     }
 
     /// Returns the number of values in a parameter's preconditioners and their bases.
-    pub(super) fn kept(&self, shape: &[usize]) -> usize {
-        preconditioned(shape, self.max_precond_dim)
+    pub(super) fn preconditioner_values(&self, shape: &[usize]) -> usize {
+        count_preconditioners(shape, self.max_precond_dim)
     }
 }
 
 /// Returns the number of values in a parameter's preconditioners up to this dimension, and in their bases.
-pub fn preconditioned(shape: &[usize], max_precond_dim: usize) -> usize {
+pub fn count_preconditioners(shape: &[usize], max_precond_dim: usize) -> usize {
     let squares = shape
         .iter()
         .map(|n| match has_basis(shape, *n, max_precond_dim) {
@@ -129,7 +129,7 @@ pub struct Soap {
 
 /// The preconditioner of one dimension.
 #[derive(Clone, Debug)]
-pub struct Side {
+pub struct Preconditioner {
     /// L or R above, `[n, n]` for a dimension of length n.
     pub gram: Tensor<2>,
     /// Its eigenvectors, one per column.
@@ -146,18 +146,18 @@ pub struct SoapState<const D: usize> {
     /// Moving average of squared gradients, in the eigenbasis.
     pub second: Tensor<D>,
     /// Preconditioners by dimension.
-    pub sides: [Option<Side>; D],
+    pub sides: [Option<Preconditioner>; D],
 }
 
 impl Soap {
     /// Initialises the state from the first gradient.
-    fn begun<const D: usize>(&self, grad: Tensor<D>) -> SoapState<D> {
+    fn init_state<const D: usize>(&self, grad: Tensor<D>) -> SoapState<D> {
         let shape = grad.dims();
         let sides = std::array::from_fn(|at| {
             has_basis(&shape, shape[at], self.max_precond_dim).then(|| {
-                let gram = products(grad.clone(), at) * (1.0 - self.betas[1]);
-                let basis = eigenbasis::of(gram.clone());
-                Side { gram, basis }
+                let gram = gram_matrix(grad.clone(), at) * (1.0 - self.betas[1]);
+                let basis = eigenbasis::eigenvectors(gram.clone());
+                Preconditioner { gram, basis }
             })
         });
         SoapState {
@@ -169,7 +169,7 @@ impl Soap {
     }
 
     /// Updates the preconditioners with a gradient and, if `due`, the bases and the order of v's values.
-    fn followed<const D: usize>(
+    fn update_preconditioners<const D: usize>(
         &self,
         mut state: SoapState<D>,
         grad: &Tensor<D>,
@@ -177,10 +177,10 @@ impl Soap {
     ) -> SoapState<D> {
         for (at, side) in state.sides.iter_mut().enumerate() {
             let Some(side) = side else { continue };
-            let product = products(grad.clone(), at);
+            let product = gram_matrix(grad.clone(), at);
             side.gram = kernel::mean_step(side.gram.clone(), product, self.betas[1]);
             if due {
-                let (basis, order) = eigenbasis::followed(&side.gram, &side.basis);
+                let (basis, order) = eigenbasis::power_iteration(&side.gram, &side.basis);
                 side.basis = basis;
                 state.second = state.second.select(at, order);
             }
@@ -199,22 +199,22 @@ impl Optimizer for Soap {
         grad: Tensor<D>,
         state: Option<SoapState<D>>,
     ) -> (Tensor<D>, Option<SoapState<D>>) {
-        let (dtype, grad) = (tensor.dtype(), full(grad));
+        let (dtype, grad) = (tensor.dtype(), to_f32(grad));
         let Some(mut state) = state.filter(|state| state.time > 0) else {
-            return (tensor, Some(self.begun(grad)));
+            return (tensor, Some(self.init_state(grad)));
         };
         let [beta_1, beta_2] = self.betas;
         let corrected = |beta: f64| 1.0 - beta.powf(state.time as f64);
         let step = lr * corrected(beta_2).sqrt() / corrected(beta_1);
-        let along = turned(grad.clone(), &state.sides, Way::Into);
+        let along = rotate(grad.clone(), &state.sides, Direction::Into);
         state.first = kernel::mean_step(state.first, grad.clone(), beta_1);
         state.second = kernel::mean_step(state.second, along.square(), beta_2);
-        let first = turned(state.first.clone(), &state.sides, Way::Into);
+        let first = rotate(state.first.clone(), &state.sides, Direction::Into);
         let update = first / (state.second.clone().sqrt() + self.eps);
-        let update = turned(update, &state.sides, Way::Back);
-        let tensor = (full(tensor) - update * step) * (1.0 - lr * self.weight_decay);
+        let update = rotate(update, &state.sides, Direction::Back);
+        let tensor = (to_f32(tensor) - update * step) * (1.0 - lr * self.weight_decay);
         let due = (state.time as u64).is_multiple_of(self.precondition_frequency.max(1));
-        let mut state = self.followed(state, &grad, due);
+        let mut state = self.update_preconditioners(state, &grad, due);
         state.time += 1;
         (like(tensor, dtype), Some(state))
     }
@@ -223,7 +223,7 @@ impl Optimizer for Soap {
         state.first = state.first.to_device(device);
         state.second = state.second.to_device(device);
         state.sides = state.sides.map(|side| {
-            side.map(|side| Side {
+            side.map(|side| Preconditioner {
                 gram: side.gram.to_device(device),
                 basis: side.basis.to_device(device),
             })
@@ -234,19 +234,23 @@ impl Optimizer for Soap {
 
 /// Direction between the coordinates of a parameter and those of its bases.
 #[derive(Clone, Copy, PartialEq)]
-enum Way {
+enum Direction {
     Into,
     Back,
 }
 
 /// Rotates a tensor into or out of the bases.
-fn turned<const D: usize>(x: Tensor<D>, sides: &[Option<Side>; D], way: Way) -> Tensor<D> {
+fn rotate<const D: usize>(
+    x: Tensor<D>,
+    sides: &[Option<Preconditioner>; D],
+    way: Direction,
+) -> Tensor<D> {
     let bases = sides.iter().enumerate();
     let bases = bases.filter_map(|(at, side)| Some((at, &side.as_ref()?.basis)));
     bases.fold(x, |x, (at, basis)| {
         let basis = match way {
-            Way::Into => basis.clone(),
-            Way::Back => basis.clone().transpose(),
+            Direction::Into => basis.clone(),
+            Direction::Back => basis.clone().transpose(),
         };
         let (rows, shape) = rows(x, at);
         rows.matmul(basis).reshape(shape).swap_dims(at, D - 1)
@@ -254,7 +258,7 @@ fn turned<const D: usize>(x: Tensor<D>, sides: &[Option<Side>; D], way: Way) -> 
 }
 
 /// Returns the Gram matrix of a tensor along a dimension of length n, `[n, n]`.
-fn products<const D: usize>(x: Tensor<D>, at: usize) -> Tensor<2> {
+fn gram_matrix<const D: usize>(x: Tensor<D>, at: usize) -> Tensor<2> {
     let (rows, _) = rows(x, at);
     rows.clone().transpose().matmul(rows)
 }
@@ -296,11 +300,11 @@ impl<const D: usize> RecordState for SoapState<D> {
         let time = state::counter(prefix, "time", src)?;
         let first = state::tensor(prefix, "first", src, device)?;
         let second = state::tensor(prefix, "second", src, device)?;
-        let mut sides: [Option<Side>; D] = [const { None }; D];
+        let mut sides: [Option<Preconditioner>; D] = [const { None }; D];
         for (at, side) in sides.iter_mut().enumerate() {
             let found = names(at).map(|name| state::tensor(prefix, &name, src, device));
             *side = match found {
-                [Some(gram), Some(basis)] => Some(Side { gram, basis }),
+                [Some(gram), Some(basis)] => Some(Preconditioner { gram, basis }),
                 [None, None] => None,
                 [Some(_), None] | [None, Some(_)] => return None,
             };

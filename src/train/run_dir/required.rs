@@ -6,14 +6,14 @@ use crate::files;
 use std::path::{Path, PathBuf};
 
 /// Folder of the runs, unless a command says otherwise.
-pub const RUNS: &str = "checkpoints";
+pub const DEFAULT_FOLDER: &str = "checkpoints";
 
 /// The plan in the folder of a sweep, which has its runs in subfolders.
 const PLAN: &str = "sweep.json";
 
 /// Returns the path itself, or `checkpoints/NAME` for a bare name that exists only there.
 pub fn locate(path: &Path) -> PathBuf {
-    let named = Path::new(RUNS).join(path);
+    let named = Path::new(DEFAULT_FOLDER).join(path);
     let bare = path.components().count() == 1 && path.is_relative();
     match bare && !path.exists() && named.is_dir() {
         true => named,
@@ -22,12 +22,12 @@ pub fn locate(path: &Path) -> PathBuf {
 }
 
 /// Returns `; did you mean …?` if a run next to the path, or one in `checkpoints`, has a similar name.
-fn neighbour(path: &Path) -> String {
+fn suggest_run(path: &Path) -> String {
     let beside = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let entries = [beside, Path::new(RUNS)].map(|folder| std::fs::read_dir(folder).ok());
+    let entries = [beside, Path::new(DEFAULT_FOLDER)].map(|folder| std::fs::read_dir(folder).ok());
     let entries = entries.into_iter().flatten().flatten().flatten();
     let mut runs: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     runs.retain(|run| is_run(run));
@@ -53,7 +53,7 @@ fn neighbour(path: &Path) -> String {
 /// If it holds none; the message says what is there instead.
 pub fn require_run(root: &Path) -> Result<()> {
     if is_run(root) {
-        return files::require_ordinary_in(root);
+        return files::require_regular_in(root);
     }
     let shown = root.display();
     Err(Error::usage(if root.join(PLAN).is_file() {
@@ -72,6 +72,6 @@ pub fn require_run(root: &Path) -> Result<()> {
     } else if root.is_file() {
         format!("{shown} is a file, not a run folder")
     } else {
-        format!("there is no run folder {shown}{}", neighbour(root))
+        format!("there is no run folder {shown}{}", suggest_run(root))
     }))
 }

@@ -17,9 +17,9 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// Maximum number of cycles.
-const MOST: u64 = 10_000;
+const MAX_CYCLES: u64 = 10_000;
 /// Maximum growth of a cycle.
-const LARGEST: f64 = 10.0;
+const MAX_GROWTH: f64 = 10.0;
 /// Share of the decay by which the sums of growing cycles may miss a whole step through rounding.
 const ROUNDING: f64 = 1e-9;
 
@@ -73,7 +73,7 @@ impl CosineRestartsConfig {
 
     /// Returns the learning rate after the warmup.
     pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
-        let low = self.decay().low(base);
+        let low = self.decay().final_lr(base);
         let done = self.done(step, total);
         low + 0.5 * (1.0 + (PI * done).cos()) * (base - low)
     }
@@ -119,26 +119,28 @@ impl CosineRestartsConfig {
     /// Returns the fault of `cycles` or `growth`.
     pub(super) fn fault(&self) -> Option<String> {
         let (cycles, growth) = (self.cycles, self.growth);
-        if !(1..=MOST).contains(&cycles) {
-            return Some(format!("cycles = {cycles} is not between 1 and {MOST}"));
+        if !(1..=MAX_CYCLES).contains(&cycles) {
+            return Some(format!(
+                "cycles = {cycles} is not between 1 and {MAX_CYCLES}"
+            ));
         }
-        let fits = (1.0..=LARGEST).contains(&growth);
-        (!fits).then(|| format!("growth = {growth} is not between 1 and {LARGEST}"))
+        let fits = (1.0..=MAX_GROWTH).contains(&growth);
+        (!fits).then(|| format!("growth = {growth} is not between 1 and {MAX_GROWTH}"))
     }
 
     /// Returns the largest number of cycles, up to `cycles`, that leaves the first one at least one of `length` steps.
-    pub(super) fn most_in(&self, length: u64) -> u64 {
+    pub(super) fn max_cycles_in(&self, length: u64) -> u64 {
         let (mut cycles, mut steps, mut next) = (0u64, 0.0, 1.0);
-        while cycles < self.cycles.min(MOST) && steps + next <= length as f64 {
+        while cycles < self.cycles.min(MAX_CYCLES) && steps + next <= length as f64 {
             (cycles, steps, next) = (cycles + 1, steps + next, next * self.growth);
         }
         cycles.max(1)
     }
 
     /// Returns the fault of cycles for which a run of `total` steps has no room although it has room for the decay.
-    pub(super) fn misfit(&self, total: u64) -> Option<String> {
+    pub(super) fn length_fault(&self, total: u64) -> Option<String> {
         let length = self.length(total);
-        if self.fault().is_some() || self.most_in(length) == self.cycles {
+        if self.fault().is_some() || self.max_cycles_in(length) == self.cycles {
             return None;
         }
         let end = match self.decay_steps {

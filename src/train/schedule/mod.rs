@@ -6,7 +6,7 @@
 mod cosine_restarts;
 mod faults;
 mod polynomial;
-mod room;
+mod run_length;
 mod wsd;
 
 use crate::nn::Kind;
@@ -195,17 +195,17 @@ impl ScheduleConfig {
             let width = c.d_model.unwrap_or(PAPER_WIDTH) as f64;
             return base / width.sqrt() * (1.0 / n.sqrt()).min(n * w.powf(-1.5));
         }
-        if step < warmup && !self.begins_at_its_height() {
+        if step < warmup && !self.has_constant_warmup() {
             return base * (step + 1) as f64 / (warmup + 1) as f64;
         }
         match self {
             Self::Constant(_) => base,
             Self::Linear(c) => {
-                let (low, done) = (c.low(base), c.done(step, total));
+                let (low, done) = (c.final_lr(base), c.done(step, total));
                 low + (1.0 - done) * (base - low)
             }
             Self::Cosine(c) => {
-                let (low, done) = (c.low(base), c.done(step, total));
+                let (low, done) = (c.final_lr(base), c.done(step, total));
                 low + 0.5 * (1.0 + (PI * done).cos()) * (base - low)
             }
             Self::InverseSqrt(c) => {
@@ -234,7 +234,7 @@ impl ScheduleConfig {
     }
 
     /// Whether the warmup uses the full learning rate.
-    fn begins_at_its_height(&self) -> bool {
+    fn has_constant_warmup(&self) -> bool {
         matches!(self, Self::InverseSqrt(c) if c.warmup == Warmup::Constant)
     }
 
@@ -253,12 +253,12 @@ impl ScheduleConfig {
 }
 
 impl DecayConfig {
-    fn low(&self, base: f64) -> f64 {
+    fn final_lr(&self, base: f64) -> f64 {
         low(base, self.min_lr, self.final_fraction)
     }
 
     fn done(&self, step: u64, total: u64) -> f64 {
-        share(step, self.warmup_steps, self.decay_steps.unwrap_or(total))
+        progress(step, self.warmup_steps, self.decay_steps.unwrap_or(total))
     }
 }
 
@@ -268,7 +268,7 @@ fn low(base: f64, min_lr: Option<f64>, final_fraction: Option<f64>) -> f64 {
 }
 
 /// Returns the share of the way from `start` to `end` that is done at `step`, in 0 … 1.
-fn share(step: u64, start: u64, end: u64) -> f64 {
+fn progress(step: u64, start: u64, end: u64) -> f64 {
     if step >= end {
         return 1.0;
     }

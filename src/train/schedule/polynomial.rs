@@ -14,7 +14,7 @@ pub(super) const KIND: Kind = Kind {
 };
 
 /// Maximum power: above it the rate all but vanishes after one step.
-const LARGEST: f64 = 100.0;
+const MAX_POWER: f64 = 100.0;
 
 /// Settings of `polynomial`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -63,16 +63,16 @@ impl PolynomialConfig {
     /// Returns the learning rate after the warmup.
     pub(super) fn lr(&self, base: f64, step: u64, total: u64) -> f64 {
         let decay = self.decay();
-        let (low, done) = (decay.low(base), decay.done(step, total));
+        let (low, done) = (decay.final_lr(base), decay.done(step, total));
         low + (1.0 - done).powf(self.power) * (base - low)
     }
 
     /// Returns the fault of `power`.
     pub(super) fn fault(&self) -> Option<String> {
-        let fits = self.power > 0.0 && self.power <= LARGEST;
+        let fits = self.power > 0.0 && self.power <= MAX_POWER;
         (!fits).then(|| {
             let power = self.power;
-            format!("power = {power} is not above 0 and at most {LARGEST}")
+            format!("power = {power} is not above 0 and at most {MAX_POWER}")
         })
     }
 }

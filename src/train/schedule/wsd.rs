@@ -1,6 +1,6 @@
 //! Warmup, a plateau at the full rate, and a decay over the last steps (Hu et al. 2024, section 4).
 
-use super::{low, share};
+use super::{low, progress};
 use crate::kind::Kind;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -78,7 +78,7 @@ impl WsdConfig {
         let length = self.decay_length(total);
         let start = total.saturating_sub(length).max(self.warmup_steps);
         let low = low(base, self.min_lr, self.final_fraction);
-        let done = share(step, start, total);
+        let done = progress(step, start, total);
         let left = match self.shape {
             WsdShape::Linear => 1.0 - done,
             WsdShape::Cosine => 0.5 * (1.0 + (PI * done).cos()),

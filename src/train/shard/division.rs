@@ -12,13 +12,13 @@ use std::ops::Range;
 
 /// A parameter to divide among ranks.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Divided {
+pub(super) struct DividedParameter {
     pub id: ParamId,
     pub elements: usize,
     pub kept: StateSize,
 }
 
-impl Divided {
+impl DividedParameter {
     /// Returns the load of a rank that has all of it. If no state is kept for its values (plain gradient descent), the
     /// work is divided instead.
     fn load(&self) -> usize {
@@ -30,8 +30,11 @@ impl Divided {
 }
 
 /// Returns the values of each parameter that each rank updates, indexed by rank; without gaps, and in the order of ranks.
-pub(super) fn divided(all: &[Divided], ranks: usize) -> HashMap<ParamId, Vec<Range<usize>>> {
-    let (row, mut whole): (Vec<&Divided>, Vec<&Divided>) =
+pub(super) fn divide(
+    all: &[DividedParameter],
+    ranks: usize,
+) -> HashMap<ParamId, Vec<Range<usize>>> {
+    let (row, mut whole): (Vec<&DividedParameter>, Vec<&DividedParameter>) =
         all.iter().partition(|parameter| parameter.kept.elementwise);
     // A stable sort: parameters of equal size stay in the order of the model.
     whole.sort_by_key(|parameter| Reverse(parameter.load()));
@@ -40,9 +43,9 @@ pub(super) fn divided(all: &[Divided], ranks: usize) -> HashMap<ParamId, Vec<Ran
         let least = loads.iter().enumerate().min_by_key(|(_, load)| **load);
         let owner = least.map_or(0, |(rank, _)| rank);
         loads[owner] += parameter.load();
-        found.insert(parameter.id, of_one(parameter.elements, owner, ranks));
+        found.insert(parameter.id, owned_whole(parameter.elements, owner, ranks));
     }
-    let ends = ends(&loads, row.iter().map(|parameter| parameter.load()).sum());
+    let ends = split_points(&loads, row.iter().map(|parameter| parameter.load()).sum());
     let mut begin = 0;
     for parameter in row {
         let each = parameter.load() / parameter.elements.max(1);
@@ -60,7 +63,7 @@ pub(super) fn divided(all: &[Divided], ranks: usize) -> HashMap<ParamId, Vec<Ran
 }
 
 /// Returns the stretches of a parameter that belongs to one rank.
-pub(super) fn of_one(elements: usize, owner: usize, ranks: usize) -> Vec<Range<usize>> {
+pub(super) fn owned_whole(elements: usize, owner: usize, ranks: usize) -> Vec<Range<usize>> {
     let each = (0..ranks).map(|rank| match rank == owner {
         true => 0..elements,
         false => elements * usize::from(rank > owner)..elements * usize::from(rank > owner),
@@ -69,7 +72,7 @@ pub(super) fn of_one(elements: usize, owner: usize, ranks: usize) -> Vec<Range<u
 }
 
 /// Returns where each rank's stretch ends in a row of `row` moments, if the ranks already have `loads`.
-fn ends(loads: &[usize], row: usize) -> Vec<usize> {
+fn split_points(loads: &[usize], row: usize) -> Vec<usize> {
     let mut rising = loads.to_vec();
     rising.sort_unstable();
     // The level to which the row fills up the least loaded ranks.
@@ -93,8 +96,8 @@ fn ends(loads: &[usize], row: usize) -> Vec<usize> {
 mod tests {
     use super::*;
 
-    fn parameter(elements: usize, values: usize, elementwise: bool) -> Divided {
-        Divided {
+    fn parameter(elements: usize, values: usize, elementwise: bool) -> DividedParameter {
+        DividedParameter {
             id: ParamId::new(),
             elements,
             kept: StateSize {
@@ -106,8 +109,8 @@ mod tests {
 
     /// Returns the largest share of a rank, as a multiple of an equal share. Also checks that the stretches together
     /// cover all values once.
-    fn largest(all: &[Divided], ranks: usize) -> f64 {
-        let found = divided(all, ranks);
+    fn largest(all: &[DividedParameter], ranks: usize) -> f64 {
+        let found = divide(all, ranks);
         let mut loads = vec![0; ranks];
         for parameter in all {
             let (mut next, mut owners) = (0, 0);
@@ -126,7 +129,7 @@ mod tests {
     }
 
     /// GPT-2's parameters (124M): the token embedding table is 31 % of them.
-    fn gpt_2(kept: impl Fn(usize, bool) -> (usize, bool)) -> Vec<Divided> {
+    fn gpt_2(kept: impl Fn(usize, bool) -> (usize, bool)) -> Vec<DividedParameter> {
         let block = [768 * 2304, 768 * 768, 768 * 3072, 3072 * 768];
         let vectors = [2304, 768, 3072, 768, 768, 768, 768, 768];
         let outside = [50257 * 768, 1024 * 768, 768, 768];
@@ -166,18 +169,18 @@ mod tests {
     #[test]
     fn plain_descent_divides_the_work() {
         let all = [parameter(100, 0, true), parameter(20, 0, true)];
-        let found = divided(&all, 4);
+        let found = divide(&all, 4);
         assert_eq!(found[&all[0].id], [0..30, 30..60, 60..90, 90..100]);
         assert_eq!(found[&all[1].id], [0..0, 0..0, 0..0, 0..20]);
     }
 
     #[test]
     fn a_row_fills_up_the_ranks_that_have_less() {
-        assert_eq!(ends(&[0, 0], 10), [5, 10]);
-        assert_eq!(ends(&[6, 0], 10), [2, 10]);
-        assert_eq!(ends(&[60, 0, 0], 10), [0, 5, 10]);
-        assert_eq!(ends(&[1, 2, 3, 100], 7), [4, 7, 7, 7]);
-        assert_eq!(ends(&[5, 5], 0), [0, 0]);
-        assert_eq!(of_one(7, 1, 3), [0..0, 0..7, 7..7]);
+        assert_eq!(split_points(&[0, 0], 10), [5, 10]);
+        assert_eq!(split_points(&[6, 0], 10), [2, 10]);
+        assert_eq!(split_points(&[60, 0, 0], 10), [0, 5, 10]);
+        assert_eq!(split_points(&[1, 2, 3, 100], 7), [4, 7, 7, 7]);
+        assert_eq!(split_points(&[5, 5], 0), [0, 0]);
+        assert_eq!(owned_whole(7, 1, 3), [0..0, 0..7, 7..7]);
     }
 }

@@ -19,28 +19,28 @@ use crate::nn::role::ParameterKind;
 use burn::module::{Module, ModuleVisitor, Param, ParamId};
 use burn::optim::{GradientsParams, ModuleOptimizer};
 use burn::tensor::Tensor;
-use division::{Divided, divided, of_one};
+use division::{DividedParameter, divide, owned_whole};
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
-use values::{Cutting, Taking, Values, stretch};
+use values::{OwnSlices, OwnValues, ValueWriter, slice_as_row};
 
 /// Maximum bytes of weights that are exchanged at once.
-const ROOM: usize = 1 << 25;
+const MAX_EXCHANGE_BYTES: usize = 1 << 25;
 
 /// Which values each rank updates and keeps the moments of.
 pub struct Shard {
-    parts: HashMap<ParamId, Part>,
+    parts: HashMap<ParamId, ParameterDivision>,
     ranks: Ranks,
 }
 
 /// The division of one parameter.
-struct Part {
+struct ParameterDivision {
     shape: Vec<usize>,
     /// Values of each rank, indexed by rank, in order.
     stretches: Vec<Range<usize>>,
 }
 
-impl Part {
+impl ParameterDivision {
     fn elements(&self) -> usize {
         self.shape.iter().product()
     }
@@ -50,9 +50,9 @@ impl Shard {
     /// Divides a model's parameters; `kept` says how much state the optimizer keeps for each. A parameter missing in
     /// `kept` stays whole.
     pub fn new<M: Module>(model: &M, kept: &HashMap<ParamId, StateSize>, ranks: &Ranks) -> Self {
-        let mut learning = Learning::default();
+        let mut learning = TrainableIds::default();
         model.visit(&mut learning);
-        let mut all = parameters::with_state(model);
+        let mut all = parameters::list_with_state(model);
         all.retain(|p| !p.role.kind.is_some_and(ParameterKind::is_untrained));
         let learning = all.iter().filter(|p| learning.0.contains(&p.id));
         let learning = learning.map(|p| {
@@ -61,19 +61,19 @@ impl Shard {
                 values: elements,
                 elementwise: false,
             };
-            Divided {
+            DividedParameter {
                 id: p.id,
                 elements,
                 kept: kept.get(&p.id).copied().unwrap_or(whole),
             }
         });
-        let mut stretches = divided(&learning.collect::<Vec<_>>(), ranks.count());
+        let mut stretches = divide(&learning.collect::<Vec<_>>(), ranks.count());
         let parts = all.into_iter().map(|p| {
             let elements = p.shape.iter().product();
             let stretches = stretches.remove(&p.id);
-            let part = Part {
+            let part = ParameterDivision {
                 shape: p.shape,
-                stretches: stretches.unwrap_or_else(|| of_one(elements, 0, ranks.count())),
+                stretches: stretches.unwrap_or_else(|| owned_whole(elements, 0, ranks.count())),
             };
             (p.id, part)
         });
@@ -100,7 +100,7 @@ impl Shard {
     ///
     /// # Errors
     /// If the state cannot be read.
-    pub fn own(&self, optimizer: ModuleOptimizer) -> Result<ModuleOptimizer> {
+    pub fn keep_own_moments(&self, optimizer: ModuleOptimizer) -> Result<ModuleOptimizer> {
         moments::restricted_to(optimizer, &|id| self.own_part(ParamId::from(id)))
     }
 
@@ -120,8 +120,8 @@ impl Shard {
     }
 
     /// Replaces each parameter that is cut and has a gradient by this rank's stretch of it, until [`Self::exchanged`].
-    pub fn own_values<M: Module>(&self, model: M, moved: &[Moved]) -> M {
-        model.map(&mut Cutting {
+    pub fn own_values<M: Module>(&self, model: M, moved: &[UpdatedParameter]) -> M {
+        model.map(&mut OwnSlices {
             shard: self,
             moved: moved.iter().map(|(id, _)| *id).collect(),
         })
@@ -130,9 +130,13 @@ impl Shard {
     /// Returns the model with the updated values of every rank, exchanged in chunks of [`ROOM`] bytes; `moved` are the
     /// parameters that had a gradient. If a rank has failed, an error is returned along with a model in which some
     /// values are not exchanged.
-    pub fn exchanged<M: Module>(&self, mut model: M, moved: &[Moved]) -> (M, Result<()>) {
-        for room in rooms(moved) {
-            let mut values = Values {
+    pub fn exchange_values<M: Module>(
+        &self,
+        mut model: M,
+        moved: &[UpdatedParameter],
+    ) -> (M, Result<()>) {
+        for room in exchange_chunks(moved) {
+            let mut values = OwnValues {
                 shard: self,
                 room: &room,
                 bytes: Vec::new(),
@@ -142,7 +146,7 @@ impl Shard {
                 Ok(all) => all,
                 Err(error) => return (model, Err(error)),
             };
-            let mut taking = Taking {
+            let mut taking = ValueWriter {
                 shard: self,
                 room: &room,
                 at: vec![0; all.len()],
@@ -163,7 +167,7 @@ impl Shard {
     ///
     /// # Errors
     /// If a rank has failed, or a state cannot be serialized.
-    pub fn gathered(&self, optimizer: &ModuleOptimizer) -> Result<Vec<Vec<u8>>> {
+    pub fn gather_moments(&self, optimizer: &ModuleOptimizer) -> Result<Vec<Vec<u8>>> {
         let own = match self.ranks.is_first() {
             true => Vec::new(),
             false => moments::bytes(optimizer)?,
@@ -178,14 +182,14 @@ pub struct OwnGradients {
     /// Gradients of its own values, by parameter.
     pub gradients: GradientsParams,
     /// Parameters of all ranks that had a gradient.
-    pub moved: Vec<Moved>,
+    pub moved: Vec<UpdatedParameter>,
 }
 
 /// A parameter that had a gradient, and the size of its values in bytes.
-pub type Moved = (ParamId, usize);
+pub type UpdatedParameter = (ParamId, usize);
 
 /// Splits the parameters, in order, into chunks of at most [`ROOM`] bytes, with at least one parameter each.
-fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
+fn exchange_chunks(moved: &[UpdatedParameter]) -> Vec<HashSet<ParamId>> {
     let (mut rooms, mut left) = (Vec::<HashSet<ParamId>>::new(), 0);
     for (id, bytes) in moved {
         match rooms.last_mut() {
@@ -195,7 +199,7 @@ fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
             }
             _ => {
                 rooms.push(HashSet::from([*id]));
-                left = ROOM.saturating_sub(*bytes);
+                left = MAX_EXCHANGE_BYTES.saturating_sub(*bytes);
             }
         }
     }
@@ -204,9 +208,9 @@ fn rooms(moved: &[Moved]) -> Vec<HashSet<ParamId>> {
 
 /// The trainable parameters.
 #[derive(Default)]
-struct Learning(HashSet<ParamId>);
+struct TrainableIds(HashSet<ParamId>);
 
-impl ModuleVisitor for Learning {
+impl ModuleVisitor for TrainableIds {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         if param.val().is_require_grad() {
             self.0.insert(param.id);
@@ -218,7 +222,7 @@ struct Own<'a> {
     shard: &'a Shard,
     gradients: GradientsParams,
     own: GradientsParams,
-    moved: Vec<Moved>,
+    moved: Vec<UpdatedParameter>,
 }
 
 impl ModuleVisitor for Own<'_> {
@@ -232,7 +236,7 @@ impl ModuleVisitor for Own<'_> {
             KeptValues::Nothing => {}
             KeptValues::Whole => self.own.register::<D>(param.id, gradient),
             KeptValues::Part(own) => {
-                let gradient = stretch(gradient, own);
+                let gradient = slice_as_row(gradient, own);
                 self.own.register::<D>(param.id, gradient);
             }
         }
@@ -246,11 +250,17 @@ mod tests {
     #[test]
     fn rooms_hold_whole_parameters_in_their_order() {
         let ids: Vec<ParamId> = (0..5).map(|_| ParamId::new()).collect();
-        let sizes = [ROOM / 2, ROOM / 2, 1, 3 * ROOM, 1];
-        let moved: Vec<Moved> = ids.iter().copied().zip(sizes).collect();
-        let made: Vec<usize> = rooms(&moved).iter().map(HashSet::len).collect();
+        let sizes = [
+            MAX_EXCHANGE_BYTES / 2,
+            MAX_EXCHANGE_BYTES / 2,
+            1,
+            3 * MAX_EXCHANGE_BYTES,
+            1,
+        ];
+        let moved: Vec<UpdatedParameter> = ids.iter().copied().zip(sizes).collect();
+        let made: Vec<usize> = exchange_chunks(&moved).iter().map(HashSet::len).collect();
         assert_eq!(made, [2, 1, 1, 1]);
-        assert!(rooms(&moved)[2].contains(&ids[3]));
-        assert!(rooms(&[]).is_empty());
+        assert!(exchange_chunks(&moved)[2].contains(&ids[3]));
+        assert!(exchange_chunks(&[]).is_empty());
     }
 }

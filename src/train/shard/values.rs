@@ -1,6 +1,6 @@
 //! Exchanging values between the ranks that update them: stretches of parameters, as bytes and as parameters.
 
-use super::{Part, Shard};
+use super::{ParameterDivision, Shard};
 use crate::kernel;
 use crate::train::checkpoint::moments::KeptValues;
 use burn::module::{ModuleMapper, ModuleVisitor, Param, ParamId};
@@ -9,16 +9,16 @@ use std::collections::HashSet;
 use std::ops::Range;
 
 /// Cuts parameters down to this rank's stretches.
-pub(super) struct Cutting<'a> {
+pub(super) struct OwnSlices<'a> {
     pub shard: &'a Shard,
     pub moved: HashSet<ParamId>,
 }
 
-impl ModuleMapper for Cutting<'_> {
+impl ModuleMapper for OwnSlices<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         match self.shard.own_part(param.id) {
             KeptValues::Part(own) if self.moved.contains(&param.id) => {
-                with_value(param, |value| stretch(value, own))
+                with_value(param, |value| slice_as_row(value, own))
             }
             KeptValues::Part(_) | KeptValues::Nothing | KeptValues::Whole => param,
         }
@@ -26,7 +26,7 @@ impl ModuleMapper for Cutting<'_> {
 }
 
 /// Returns consecutive values of a tensor as a tensor of one row.
-pub(super) fn stretch<const D: usize>(x: Tensor<D>, values: Range<usize>) -> Tensor<D> {
+pub(super) fn slice_as_row<const D: usize>(x: Tensor<D>, values: Range<usize>) -> Tensor<D> {
     let mut shape = [1; D];
     shape[D - 1] = values.len();
     let count = x.shape().num_elements();
@@ -53,13 +53,13 @@ fn with_value<const D: usize>(
 }
 
 /// Collects the values that this rank has updated, in the order of the model.
-pub(super) struct Values<'a> {
+pub(super) struct OwnValues<'a> {
     pub shard: &'a Shard,
     pub room: &'a HashSet<ParamId>,
     pub bytes: Vec<u8>,
 }
 
-impl ModuleVisitor for Values<'_> {
+impl ModuleVisitor for OwnValues<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let own = self
             .room
@@ -73,7 +73,7 @@ impl ModuleVisitor for Values<'_> {
 }
 
 /// Writes the values of all ranks into the parameters.
-pub(super) struct Taking<'a> {
+pub(super) struct ValueWriter<'a> {
     pub shard: &'a Shard,
     pub room: &'a HashSet<ParamId>,
     pub all: Vec<Vec<u8>>,
@@ -82,9 +82,9 @@ pub(super) struct Taking<'a> {
     pub lacks: bool,
 }
 
-impl Taking<'_> {
+impl ValueWriter<'_> {
     /// Joins the bytes of a parameter from the ranks that updated it; `None` if a rank has sent too few.
-    fn next(&mut self, part: &Part, size: usize) -> Option<Vec<u8>> {
+    fn next(&mut self, part: &ParameterDivision, size: usize) -> Option<Vec<u8>> {
         let mut bytes = Vec::with_capacity(part.elements() * size);
         for (rank, stretch) in part.stretches.iter().enumerate() {
             let from = self.at[rank];
@@ -95,7 +95,7 @@ impl Taking<'_> {
     }
 }
 
-impl ModuleMapper for Taking<'_> {
+impl ModuleMapper for ValueWriter<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let shard = self.shard;
         let part = shard

@@ -3,15 +3,15 @@
 use super::Steps;
 use crate::error::{Error, Result};
 use crate::stack::state::ModelState;
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use crate::task::output::Sum;
 use crate::train::checkpoint;
 use crate::train::config::OnDivergence;
 use crate::train::exchange;
 use crate::train::gradients::Gradient;
+use crate::train::journal_lines;
 use crate::train::journals::Journals;
-use crate::train::record;
-use crate::train::squares;
+use crate::train::norms;
 
 /// Consecutive skipped steps after which a run that skips them gives up.
 const MAX_SKIPPED: u64 = 20;
@@ -23,11 +23,11 @@ const LOWER: &str = "lower the learning rate";
 const SCORE: &str = "leave such examples out, or take more of them a step";
 
 /// Returns the advice if steps are not skipped.
-fn stops(remedy: &str) -> String {
+fn stop_advice(remedy: &str) -> String {
     format!("{remedy}, or set on_divergence = \"skip\" in [train]")
 }
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     /// Returns why this step must not be taken, if so.
     pub(super) fn divergence(&self, loss: Sum, norm: f64) -> Option<String> {
         if loss.weight == 0.0 {
@@ -47,7 +47,7 @@ impl<M: Trained> Steps<M> {
 
     /// Returns the carried state after a skipped step: the step's text was read, and rows continue after it. A state
     /// that is not finite is dropped, and rows begin empty.
-    fn passed_on(&self, gradient: &Gradient) -> Result<Option<ModelState>> {
+    fn state_after_skip(&self, gradient: &Gradient) -> Result<Option<ModelState>> {
         let Some(state) = gradient.output.state.clone() else {
             return Ok(None);
         };
@@ -58,7 +58,7 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Skips the step, or ends the run with the state before it saved.
-    pub(super) fn diverged(
+    pub(super) fn skip_or_end(
         &mut self,
         reason: &str,
         gradient: &Gradient,
@@ -72,40 +72,44 @@ impl<M: Trained> Steps<M> {
             false => LOWER,
         };
         let (last_straw, advice) = match self.job.config.on_divergence {
-            OnDivergence::Stop => (true, stops(remedy)),
+            OnDivergence::Stop => (true, stop_advice(remedy)),
             OnDivergence::Skip => (
                 state.skipped_in_a_row + 1 >= MAX_SKIPPED,
                 format!("{MAX_SKIPPED} steps in a row were skipped: {remedy}"),
             ),
         };
         if !last_straw {
-            let passed_on = self.passed_on(gradient)?;
+            let passed_on = self.state_after_skip(gradient)?;
             let state = &mut self.job.state;
             state.step = step;
             state.skipped_steps += 1;
             state.skipped_in_a_row += 1;
             self.job.carried = passed_on;
-            journals.append(&record::skipped(step, gradient.output.loss.mean(), samples))?;
+            journals.append(&journal_lines::skipped(
+                step,
+                gradient.output.loss.mean(),
+                samples,
+            ))?;
             if self.job.ranks.is_first() {
                 self.observer.skipped(step, reason);
             }
             return Ok(());
         }
-        self.ended_at(reason, samples, &advice, journals)
+        self.save_and_fail(reason, samples, &advice, journals)
     }
 
     /// Ends a run whose next step is bad and that does not skip such steps.
-    pub(super) fn stopped(
+    pub(super) fn end_diverged(
         &mut self,
         reason: &str,
         samples: &[u64],
         journals: &mut Journals,
     ) -> Result<()> {
-        self.ended_at(reason, samples, &stops(LOWER), journals)
+        self.save_and_fail(reason, samples, &stop_advice(LOWER), journals)
     }
 
     /// Saves the state before the next step if its weights are finite, and returns the error that ends the run.
-    fn ended_at(
+    fn save_and_fail(
         &mut self,
         reason: &str,
         samples: &[u64],
@@ -121,7 +125,7 @@ impl<M: Trained> Steps<M> {
                 .is_some_and(|best| best.step == step - 1);
             self.job.state.interim = !(self.checkpoint_is_due() || is_best);
             self.save(journals)?;
-            let folder = self.job.run.steps().join(checkpoint::name(step - 1));
+            let folder = self.job.run.steps().join(checkpoint::folder_name(step - 1));
             format!("the state before it is saved in {}", folder.display())
         } else {
             format!(
@@ -129,7 +133,7 @@ impl<M: Trained> Steps<M> {
                 self.newest_kept()
             )
         };
-        journals.append(&record::diverged(step, samples))?;
+        journals.append(&journal_lines::diverged(step, samples))?;
         Err(Error::run(format!(
             "step {step} diverged: {reason}; its batch holds the samples {samples:?}; {kept}; {advice}"
         )))
@@ -138,7 +142,7 @@ impl<M: Trained> Steps<M> {
     /// Fails if the weights are not finite: saved, they would push out good checkpoints.
     pub(super) fn require_finite(&self) -> Result<()> {
         let squares = self.squares();
-        exchange::require_same(
+        exchange::require_identical(
             &self.job.ranks,
             squares,
             "sum of the squares of all weights",
@@ -155,11 +159,11 @@ impl<M: Trained> Steps<M> {
 
     /// Returns the sum of the squares of all weights.
     fn squares(&self) -> f64 {
-        squares::squares_of(self.model())
+        norms::weight_squares(self.model())
     }
 
     fn newest_kept(&self) -> String {
-        match checkpoint::newest_whole(self.job.run.root()).found {
+        match checkpoint::newest_complete(self.job.run.root()).found {
             Some(found) => format!("the newest checkpoint is {}", found.folder().display()),
             None => "there is no earlier checkpoint".into(),
         }

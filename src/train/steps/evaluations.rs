@@ -5,19 +5,19 @@
 //! evaluation that ends the run reads the whole split in the same pass, this part first.
 
 use super::Steps;
-use crate::data::sample::PartFirst;
+use crate::data::sample::SampleFirst;
 use crate::error::Result;
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use crate::train::checkpoint::Best;
 use crate::train::evaluation::{Evaluation, Scores, Split};
-use crate::train::events::Part;
+use crate::train::events::BarProgress;
 use crate::train::job::Report;
+use crate::train::journal_lines;
 use crate::train::journals::Journals;
-use crate::train::record;
 use std::sync::Arc;
 
 /// Scores and the value that evaluations are compared by.
-struct Scored {
+struct EvaluationResult {
     scores: Scores,
     compared: f64,
     /// Description of the part of the split that was read, if it was not all.
@@ -26,7 +26,7 @@ struct Scored {
     of_part: Option<Scores>,
 }
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     /// Runs the evaluation that is due, writes its line, and returns whether it is the best so far. `None` if a request
     /// to stop interrupted it: it stays due, and its results are discarded.
     pub(super) fn evaluate(
@@ -43,18 +43,18 @@ impl<M: Trained> Steps<M> {
         let Some(scored) = self.score(&model, &valid, whole, round)? else {
             return Ok(None);
         };
-        let Scored {
+        let EvaluationResult {
             scores,
             compared,
             part,
             of_part,
         } = scored;
         let step = self.job.state.step;
-        if !self.sampled(step, &model)? {
+        if !self.write_samples(step, &model)? {
             return Ok(None);
         }
         let improved = self.improves(compared);
-        let waited = self.waited(compared);
+        let waited = self.count_without_improvement(compared);
         let state = &mut self.job.state;
         state.evaluation_due = false;
         state.evaluations_without_improvement = waited;
@@ -75,28 +75,28 @@ impl<M: Trained> Steps<M> {
             items_per_s: None,
             unit: self.job.unit,
             elapsed_s: self.elapsed(),
-            left_s: None,
+            remaining_s: None,
             metrics: scores.metrics.clone(),
             part,
         };
-        journals.append(&record::valid(&report, of_part.as_ref()))?;
+        journals.append(&journal_lines::valid(&report, of_part.as_ref()))?;
         self.report(&report);
-        self.job.last = Some(scores);
+        self.job.last_scores = Some(scores);
         self.evaluated(step)?;
         Ok(Some(improved))
     }
 
     /// Ensures that a run that has ended has scores: evaluates again if this process does not hold them. Returns
     /// `false` if a request to stop interrupted that.
-    pub(super) fn has_last_scores(&mut self) -> Result<bool> {
-        let (None, Some(valid)) = (&self.job.last, self.job.valid.clone()) else {
+    pub(super) fn ensure_last_scores(&mut self) -> Result<bool> {
+        let (None, Some(valid)) = (&self.job.last_scores, self.job.valid.clone()) else {
             return Ok(true);
         };
         let (model, round) = (self.evaluation_model(), self.round());
-        self.job.last = self
+        self.job.last_scores = self
             .score(&model, &valid, true, round)?
             .map(|scored| scored.scores);
-        Ok(self.job.last.is_some())
+        Ok(self.job.last_scores.is_some())
     }
 
     /// Runs one pass over the split or a part of it; `None` if a request to stop interrupted it.
@@ -106,18 +106,18 @@ impl<M: Trained> Steps<M> {
         valid: &Split,
         whole: bool,
         round: usize,
-    ) -> Result<Option<Scored>> {
+    ) -> Result<Option<EvaluationResult>> {
         let config = &self.job.config;
         let size = config.eval_batch_size();
         let all = Evaluation::size(valid, size).batches(valid.source.len());
         let first = config.eval_batches.unwrap_or(all).clamp(1, all.max(1));
         // With carried state, each lane is read from its beginning.
-        let drawn = self.job.state.drawn_part && !valid.carried && first < all;
+        let drawn = self.job.state.drawn_part && !valid.carries_state && first < all;
         let mut split = valid.clone();
         if drawn {
-            split.source = Arc::new(PartFirst::new(split.source, first.saturating_mul(size)));
+            split.source = Arc::new(SampleFirst::new(split.source, first.saturating_mul(size)));
         }
-        let mut pass = Evaluation::among(&split, size, self.job.ranks.clone());
+        let mut pass = Evaluation::on_ranks(&split, size, self.job.ranks.clone());
         let mut wanted = if whole { all } else { first };
         let (mut compared, mut of_part) = (f64::NAN, None);
         let mut broken_off = false;
@@ -130,14 +130,14 @@ impl<M: Trained> Steps<M> {
             let Some(output) = pass.step(model)? else {
                 break;
             };
-            let part = Part {
+            let part = BarProgress {
                 done: done as u64,
                 of: wanted as u64,
             };
             self.events.evaluated(output, part);
             if done == first {
                 compared = pass.loss();
-                if self.gives_up(compared) {
+                if self.exhausts_patience(compared) {
                     wanted = all;
                 }
                 of_part = (first < wanted).then(|| pass.scores()).transpose()?;
@@ -148,14 +148,14 @@ impl<M: Trained> Steps<M> {
             return Ok(None);
         }
         let mut scores = pass.scores()?;
-        match self.measured(model)? {
+        match self.measure_validation(model)? {
             Some(more) => scores.metrics.extend(more),
             None => return Ok(None),
         }
         if let Some(metric) = &self.job.config.best_by {
-            compared = scores.compared_by(metric)?;
+            compared = scores.comparison_value(metric)?;
         }
-        Ok(Some(Scored {
+        Ok(Some(EvaluationResult {
             scores,
             compared,
             part: (wanted < all).then(|| match drawn {
@@ -172,7 +172,7 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Number of evaluations without improvement, counting one with this loss.
-    fn waited(&self, loss: f64) -> u64 {
+    fn count_without_improvement(&self, loss: f64) -> u64 {
         match self.improves(loss) {
             true => 0,
             false => self.job.state.evaluations_without_improvement + 1,
@@ -180,8 +180,8 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Whether an evaluation with this loss ends the run.
-    fn gives_up(&self, loss: f64) -> bool {
-        let waited = self.waited(loss);
+    fn exhausts_patience(&self, loss: f64) -> bool {
+        let waited = self.count_without_improvement(loss);
         self.job.config.patience.is_some_and(|p| waited >= p)
     }
 
@@ -194,10 +194,10 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Hands the average of the weights to a model that learns from it as from a teacher.
-    pub(super) fn teach(&mut self) {
+    pub(super) fn update_teacher(&mut self) {
         if let Some(ema) = &self.job.ema {
             let model = self.model.take();
-            self.model = model.map(|model| model.beside_average(ema.model()));
+            self.model = model.map(|model| model.with_average_teacher(ema.model()));
         }
     }
 }

@@ -2,18 +2,18 @@
 
 use super::Steps;
 use crate::error::Result;
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use crate::train::job::Report;
+use crate::train::journal_lines;
 use crate::train::journals::Journals;
-use crate::train::record;
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     /// Writes a line of the journal if one is due, after reading the unread steps.
     pub(super) fn log_when_due(&mut self, lr: f64, journals: &mut Journals) -> Result<()> {
         let (config, state) = (&self.job.config, &self.job.state);
         let due = state.step.is_multiple_of(config.log_every.max(1)) || state.step == config.steps;
         if due || self.is_far_ahead() {
-            self.settle(journals)?;
+            self.read_unread_steps(journals)?;
         }
         match due && self.job.state.window.steps > 0 {
             true => self.log(lr, journals),
@@ -47,7 +47,7 @@ impl<M: Trained> Steps<M> {
             items_per_s: per_second(timed.items),
             unit: self.job.unit,
             elapsed_s,
-            left_s: per_second(timed.steps).map(|speed| left as f64 / speed),
+            remaining_s: per_second(timed.steps).map(|speed| left as f64 / speed),
             metrics: window
                 .added
                 .into_iter()
@@ -56,7 +56,7 @@ impl<M: Trained> Steps<M> {
                 .collect(),
             part: None,
         };
-        journals.append(&record::train(&report, state.items_seen))?;
+        journals.append(&journal_lines::train(&report, state.items_seen))?;
         self.report(&report);
         Ok(())
     }

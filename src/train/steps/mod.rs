@@ -2,55 +2,55 @@
 
 mod divergence;
 mod evaluations;
-mod late;
 mod lines;
 mod ranks;
 mod saving;
+mod unread_steps;
 
 use super::device_step::Replays;
-use super::diagnostics::Before;
-use super::events::{Events, Part};
+use super::diagnostics::BeforeUpdate;
+use super::events::{BarProgress, Events};
 use super::exchange;
 use super::gradients::Gradient;
-use super::job::{DecidedOn, Job, Observer, Outcome, Stopped};
+use super::job::{DecidedOn, Job, Observer, Outcome, StopReason};
 use super::journals::Journals;
 use super::shard::Shard;
-use super::{parameters, record};
+use super::{journal_lines, parameters};
 use crate::data::loader::Share;
 use crate::error::{Error, Result};
-use crate::task::{StepOutput, Trained, output::Shown};
+use crate::task::{StepOutput, TrainableModel, output::LastValues};
 use burn::optim::GradientsParams;
-use late::Late;
 use std::time::Instant;
+use unread_steps::UnreadSteps;
 
 /// A run in progress.
-pub struct Steps<M: Trained> {
+pub struct Steps<M: TrainableModel> {
     model: Option<M>,
     job: Job<M>,
     observer: Box<dyn Observer<M>>,
     events: Events<M>,
     started: Instant,
     elapsed_before: f64,
-    timed: Timed,
+    timed: LineTiming,
     /// Passes over the data by the end of the last step.
     epoch: Option<f64>,
     /// Division of the optimizer's moments among ranks, if they are sharded.
     shard: Option<Shard>,
     /// Steps whose numbers are not read yet.
-    late: Late,
+    late: UnreadSteps,
     /// Recording and replays of steps.
     replays: Replays,
 }
 
 /// The work of this process since the last line of the journal; after a resume, the line's sums include more.
 #[derive(Default)]
-struct Timed {
+struct LineTiming {
     seconds: f64,
     steps: u64,
     items: u64,
 }
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     fn model(&self) -> &M {
         match &self.model {
             Some(model) => model,
@@ -66,18 +66,18 @@ impl<M: Trained> Steps<M> {
         events: Events<M>,
     ) -> Self {
         job.ranks.listen(&job.stop);
-        if job.ranks.are_many() {
-            let own = ranks::rows(&job);
+        if job.ranks.is_distributed() {
+            let own = ranks::own_rows(&job);
             job.carried = job.carried.map(|state| state.rows(own));
         }
         Self {
             model: Some(model),
             started: Instant::now(),
             elapsed_before: job.state.elapsed_s,
-            timed: Timed::default(),
+            timed: LineTiming::default(),
             epoch: None,
             shard: None,
-            late: Late::default(),
+            late: UnreadSteps::default(),
             replays: Replays::default(),
             job,
             observer,
@@ -95,7 +95,7 @@ impl<M: Trained> Steps<M> {
     }
 
     fn take_steps(&mut self) -> Result<Outcome> {
-        if self.job.config.replay && self.job.ranks.are_many() {
+        if self.job.config.replay && self.job.ranks.is_distributed() {
             return Err(Error::usage(
                 "[train] replay = true is for one process: several exchange gradients within each step; leave it out",
             ));
@@ -108,7 +108,7 @@ impl<M: Trained> Steps<M> {
             false => Journals::none(),
         };
         if let Some(note) = job.note.filter(|_| job.state.step < job.config.steps) {
-            journals.append(&record::note(job.state.step, note))?;
+            journals.append(&journal_lines::note(job.state.step, note))?;
         }
         let mut stop = match self.job.state.evaluation_due {
             true => {
@@ -117,7 +117,7 @@ impl<M: Trained> Steps<M> {
                 self.after_step(&mut journals)?
             }
             false => {
-                let ended = self.ended();
+                let ended = self.end_reason();
                 if ended.is_none() {
                     self.start_round();
                 }
@@ -137,8 +137,8 @@ impl<M: Trained> Steps<M> {
             stop = match self.step(share?, &mut journals)? {
                 true => self.after_step(&mut journals)?,
                 false => {
-                    self.save_between(&mut journals)?;
-                    Some(Stopped::Interrupted)
+                    self.save_last_completed(&mut journals)?;
+                    Some(StopReason::Interrupted)
                 }
             };
         }
@@ -156,15 +156,15 @@ impl<M: Trained> Steps<M> {
         let diagnostics = self.job.diagnostics.filter(|d| first && d.measures(next));
         let late = self.can_wait(&batches, diagnostics.is_some());
         if !late {
-            self.settle(journals)?;
+            self.read_unread_steps(journals)?;
         }
         for batch in &mut batches {
             batch.steps = self.job.config.steps;
             batch.recompute = self.job.config.recompute;
-            batch.unread = self.job.route == DecidedOn::Device;
+            batch.keeps_sums_on_device = self.job.route == DecidedOn::Device;
         }
         if let Some(diagnostics) = &diagnostics {
-            diagnostics.ask(&mut batches);
+            diagnostics.request_readings(&mut batches);
         }
         let lr = self.lr();
         if late && self.job.config.replay && lr > 0.0 && self.replays.fit(&batches) {
@@ -173,12 +173,12 @@ impl<M: Trained> Steps<M> {
         }
         if self.replays.are_under_way() {
             // Only the recording knows whether its steps were good; this step must not be taken before they are read.
-            self.settle(journals)?;
+            self.read_unread_steps(journals)?;
         }
-        self.teach();
+        self.update_teacher();
         let states = parameters::states(self.model());
         let (ranks, carried) = (&self.job.ranks, self.job.carried.as_ref());
-        let leaves = || self.asked_here();
+        let leaves = || self.stop_requested_here();
         let made = exchange::accumulate(self.model(), batches, carried, &leaves, ranks)?;
         let Ok(gradient) = made else {
             let model = self.model.take();
@@ -186,7 +186,7 @@ impl<M: Trained> Steps<M> {
             return Ok(false);
         };
         if late {
-            self.step_late(gradient, states, lr, samples)?;
+            self.step_without_reading(gradient, states, lr, samples)?;
             return self.log_when_due(lr, journals).map(|()| true);
         }
         let mut gradient = gradient.read();
@@ -194,10 +194,10 @@ impl<M: Trained> Steps<M> {
             Some(reason) => {
                 let model = self.model.take();
                 self.model = model.map(|model| parameters::with_states(model, states));
-                self.diverged(&reason, &gradient, &samples, journals)?;
+                self.skip_or_end(&reason, &gradient, &samples, journals)?;
             }
             None => {
-                let before = diagnostics.map(|d| Before::new(d, self.model(), &mut gradient));
+                let before = diagnostics.map(|d| BeforeUpdate::new(d, self.model(), &mut gradient));
                 self.update(gradient, lr, began)?;
                 if let Some(before) = before {
                     journals.diagnose(&before.after(next, self.model()))?;
@@ -216,10 +216,10 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Adds the numbers of a completed step to the sums of the next line.
-    fn took(&mut self, output: &StepOutput, norm: f64) {
+    fn add_to_line(&mut self, output: &StepOutput, norm: f64) {
         let state = &mut self.job.state;
         let loss = output.loss.mean();
-        record::add(&mut state.window, output, norm);
+        journal_lines::add(&mut state.window, output, norm);
         state.mean_loss = Some(state.mean_loss.map_or(loss, |m| 0.98 * m + 0.02 * loss));
     }
 
@@ -231,8 +231,8 @@ impl<M: Trained> Steps<M> {
             unreachable!("a step puts the model back")
         };
         let gradients = std::mem::replace(&mut gradient.gradients, GradientsParams::new());
-        let model = self.optimized(model, gradients, lr)?;
-        model.keep(&gradient.output);
+        let model = self.optimize(model, gradients, lr)?;
+        model.store_kept(&gradient.output);
         self.job.ema = self.job.ema.take().map(|ema| ema.update(&model));
         self.job.carried = gradient.output.state.take();
         self.model = Some(model);
@@ -241,8 +241,8 @@ impl<M: Trained> Steps<M> {
         state.skipped_in_a_row = 0;
         state.items_seen += gradient.output.items;
         let step = state.step;
-        self.took(&gradient.output, gradient.norm);
-        gradient.output.shown = Shown {
+        self.add_to_line(&gradient.output, gradient.norm);
+        gradient.output.shown = LastValues {
             grad_norm: gradient.norm,
             lr,
             items_per_s: gradient.output.items as f64 / began.elapsed().as_secs_f64(),
@@ -251,7 +251,8 @@ impl<M: Trained> Steps<M> {
         self.timed.items += gradient.output.items;
         let of = self.round_length();
         let done = (step - 1) % of + 1;
-        self.events.stepped(gradient.output, Part { done, of });
+        self.events
+            .stepped(gradient.output, BarProgress { done, of });
         Ok(())
     }
 
@@ -260,7 +261,7 @@ impl<M: Trained> Steps<M> {
     }
 
     fn round_length(&self) -> u64 {
-        self.job.config.round()
+        self.job.config.evaluation_interval()
     }
 
     fn round(&self) -> usize {
@@ -274,27 +275,27 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Returns why no further step is taken, judging by the steps and evaluations themselves.
-    fn ended(&self) -> Option<Stopped> {
+    fn end_reason(&self) -> Option<StopReason> {
         let (config, state) = (&self.job.config, &self.job.state);
         if state.step >= config.steps {
-            return Some(Stopped::Done);
+            return Some(StopReason::Done);
         }
         let waited = state.evaluations_without_improvement;
         if state.step > 0 && config.patience.is_some_and(|p| waited >= p) {
-            return Some(Stopped::Early);
+            return Some(StopReason::NoImprovement);
         }
         let pause = self.job.pause_at.is_some_and(|at| state.step >= at);
-        pause.then_some(Stopped::Paused)
+        pause.then_some(StopReason::Paused)
     }
 
     /// Returns whether a signal or the dashboard asks this process to save and end.
-    fn asked_here(&self) -> bool {
+    fn stop_requested_here(&self) -> bool {
         self.job.stop.is_raised() || self.events.asked_to_stop()
     }
 
     /// Returns whether the run is asked to save and end; the answer is the same on all ranks.
     fn asked_to_stop(&self) -> bool {
-        self.job.ranks.asked_to_stop(self.asked_here())
+        self.job.ranks.asked_to_stop(self.stop_requested_here())
     }
 
     /// Returns whether a checkpoint is due after the last step, whatever comes next.
@@ -302,16 +303,19 @@ impl<M: Trained> Steps<M> {
         let (config, state) = (&self.job.config, &self.job.state);
         match config.checkpoint_every {
             Some(every) => state.step.is_multiple_of(every.max(1)),
-            None => state.step.is_multiple_of(config.round()) || state.step == config.steps,
+            None => {
+                state.step.is_multiple_of(config.evaluation_interval())
+                    || state.step == config.steps
+            }
         }
     }
 
     /// Handles evaluation, checkpoint and requests to stop; returns the reason if the run ends.
-    fn after_step(&mut self, journals: &mut Journals) -> Result<Option<Stopped>> {
+    fn after_step(&mut self, journals: &mut Journals) -> Result<Option<StopReason>> {
         let step = self.job.state.step;
         if step.is_multiple_of(self.round_length()) || step == self.job.config.steps {
             // Nothing is due after a step that turns out to be bad.
-            self.settle(journals)?;
+            self.read_unread_steps(journals)?;
             self.job.state.evaluation_due = true;
         }
         let evaluates = self.job.state.evaluation_due;
@@ -323,16 +327,16 @@ impl<M: Trained> Steps<M> {
             self.events.steps_end(round);
             let Some(better) = self.evaluate(round, journals)? else {
                 self.save(journals)?;
-                return Ok(Some(Stopped::Interrupted));
+                return Ok(Some(StopReason::Interrupted));
             };
             improved = better;
             self.events.round_ends(round);
         }
-        let mut stop = self.ended();
+        let mut stop = self.end_reason();
         if stop.is_none() && self.asked_to_stop() {
-            stop = Some(Stopped::Interrupted);
+            stop = Some(StopReason::Interrupted);
         }
-        let ended = matches!(stop, Some(Stopped::Done | Stopped::Early));
+        let ended = matches!(stop, Some(StopReason::Done | StopReason::NoImprovement));
         self.job.state.interim = !(due || improved || ended);
         if !self.job.state.interim || stop.is_some() {
             self.save(journals)?;

@@ -5,7 +5,7 @@ use super::Steps;
 use crate::data::loader::{self, Share, TrainStream};
 use crate::error::{Error, Result};
 use crate::stack::state::ModelState;
-use crate::task::Trained;
+use crate::task::TrainableModel;
 use crate::train::checkpoint;
 use crate::train::gradients;
 use crate::train::job::{Job, Report};
@@ -15,26 +15,27 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Returns the stream of the remaining steps, each with the micro-batches of this rank.
-pub(super) fn stream<M: Trained>(job: &Job<M>) -> TrainStream<Share> {
+pub(super) fn stream<M: TrainableModel>(job: &Job<M>) -> TrainStream<Share> {
     let (rank, count) = (job.ranks.rank(), job.ranks.count());
     loader::share_stream(
         job.train.clone(),
         job.config.order(job.seed).repeated(job.updates),
         job.config.micro_batch_size(),
         job.state.step,
-        move |all| gradients::shares(all, count).swap_remove(rank),
+        move |all| gradients::subtree_ranges(all, count).swap_remove(rank),
     )
 }
 
 /// Returns the rows of every step that this rank computes, if all steps have the same number of rows.
-pub(super) fn rows<M: Trained>(job: &Job<M>) -> Range<usize> {
+pub(super) fn own_rows<M: TrainableModel>(job: &Job<M>) -> Range<usize> {
     let (all, each) = (job.config.batch_size, job.config.micro_batch_size().max(1));
     let ranks = &job.ranks;
-    let share = gradients::shares(all.div_ceil(each), ranks.count()).swap_remove(ranks.rank());
+    let share =
+        gradients::subtree_ranges(all.div_ceil(each), ranks.count()).swap_remove(ranks.rank());
     (share.start * each).min(all)..(share.end * each).min(all)
 }
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     /// Passes a line of the journal to the observer, on the first rank.
     pub(super) fn report(&mut self, report: &Report) {
         if self.job.ranks.is_first() {
@@ -44,16 +45,16 @@ impl<M: Trained> Steps<M> {
 
     /// Keeps only this rank's share of the moments, if they are sharded.
     pub(super) fn divide_moments(&mut self) -> Result<()> {
-        if self.job.config.shard_optimizer && self.job.ranks.are_many() {
-            let shard = Shard::new(self.model(), &self.job.kept, &self.job.ranks);
-            self.job.optimizer = shard.own(self.job.optimizer.clone())?;
+        if self.job.config.shard_optimizer && self.job.ranks.is_distributed() {
+            let shard = Shard::new(self.model(), &self.job.state_sizes, &self.job.ranks);
+            self.job.optimizer = shard.keep_own_moments(self.job.optimizer.clone())?;
             self.shard = Some(shard);
         }
         Ok(())
     }
 
     /// Updates the model; if another rank fails, the model is kept in `self`.
-    pub(super) fn optimized(&mut self, model: M, gradients: GradientsParams, lr: f64) -> Result<M> {
+    pub(super) fn optimize(&mut self, model: M, gradients: GradientsParams, lr: f64) -> Result<M> {
         let optimizer = &mut self.job.optimizer;
         let Some(shard) = &self.shard else {
             return Ok(model.optimize(optimizer, lr.into(), gradients));
@@ -61,7 +62,7 @@ impl<M: Trained> Steps<M> {
         let own = shard.own_gradients(&model, gradients);
         let model = shard.own_values(model, &own.moved);
         let model = model.optimize(optimizer, lr.into(), own.gradients);
-        let (model, exchanged) = shard.exchanged(model, &own.moved);
+        let (model, exchanged) = shard.exchange_values(model, &own.moved);
         match exchanged {
             Ok(()) => Ok(model),
             Err(error) => {
@@ -72,9 +73,12 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Returns the observer's metrics of the validation split, measured by the first rank; `None` if it was interrupted.
-    pub(super) fn measured(&mut self, model: &M) -> Result<Option<BTreeMap<String, f64>>> {
+    pub(super) fn measure_validation(
+        &mut self,
+        model: &M,
+    ) -> Result<Option<BTreeMap<String, f64>>> {
         let observer = &mut self.observer;
-        if !self.job.ranks.are_many() {
+        if !self.job.ranks.is_distributed() {
             return observer.scores(model);
         }
         let bytes = self.job.ranks.broadcast(|| {
@@ -93,9 +97,9 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Has the observer of the first rank write the samples of an evaluation; `false` if it was interrupted.
-    pub(super) fn sampled(&mut self, step: u64, model: &M) -> Result<bool> {
+    pub(super) fn write_samples(&mut self, step: u64, model: &M) -> Result<bool> {
         let observer = &mut self.observer;
-        if !self.job.ranks.are_many() {
+        if !self.job.ranks.is_distributed() {
             return observer.sampled(step, model);
         }
         let own = || Ok(vec![u8::from(observer.sampled(step, model)?)]);
@@ -112,9 +116,9 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Gathers the state carried by the rows of all ranks, if there are several ranks and state is carried.
-    pub(super) fn state_of_all(&self) -> Result<Option<ModelState>> {
-        match (&self.job.carried, self.job.ranks.are_many()) {
-            (Some(own), true) => checkpoint::gathered(own, &self.job.ranks).map(Some),
+    pub(super) fn gather_state(&self) -> Result<Option<ModelState>> {
+        match (&self.job.carried, self.job.ranks.is_distributed()) {
+            (Some(own), true) => checkpoint::gather(own, &self.job.ranks).map(Some),
             (None, _) | (_, false) => Ok(None),
         }
     }

@@ -2,15 +2,15 @@
 
 use super::Steps;
 use crate::error::{Error, Result};
-use crate::task::Trained;
-use crate::train::checkpoint::{self, Parts};
-use crate::train::job::{Outcome, Stopped};
+use crate::task::TrainableModel;
+use crate::train::checkpoint::{self, CheckpointContents};
+use crate::train::job::{Outcome, StopReason};
 use crate::train::journals::Journals;
 
-impl<M: Trained> Steps<M> {
+impl<M: TrainableModel> Steps<M> {
     /// Saves the last completed step after one was abandoned. Before the first step there is nothing to save that a
     /// resumed run would not recompute.
-    pub(super) fn save_between(&mut self, journals: &mut Journals) -> Result<()> {
+    pub(super) fn save_last_completed(&mut self, journals: &mut Journals) -> Result<()> {
         match self.job.state.step {
             0 => Ok(()),
             _ => self.save(journals),
@@ -19,11 +19,11 @@ impl<M: Trained> Steps<M> {
 
     /// Writes a checkpoint of the last step; the first rank writes it.
     pub(super) fn save(&mut self, journals: &mut Journals) -> Result<()> {
-        self.settle(journals)?;
+        self.read_unread_steps(journals)?;
         self.require_finite()?;
-        let all_rows = self.state_of_all()?;
+        let all_rows = self.gather_state()?;
         let moments = match &self.shard {
-            Some(shard) => shard.gathered(&self.job.optimizer)?,
+            Some(shard) => shard.gather_moments(&self.job.optimizer)?,
             None => Vec::new(),
         };
         if !self.job.ranks.is_first() {
@@ -32,7 +32,7 @@ impl<M: Trained> Steps<M> {
         journals.commit(&mut self.job.state)?;
         self.job.state.samples_bytes = self.observer.commit_samples()?;
         self.job.state.elapsed_s = self.elapsed();
-        let parts = Parts {
+        let parts = CheckpointContents {
             model: self.model(),
             optimizer: &self.job.optimizer,
             ema: self.job.ema.as_ref(),
@@ -45,10 +45,14 @@ impl<M: Trained> Steps<M> {
     }
 
     /// Ends the run: computes its scores, if it was neither interrupted nor paused.
-    pub(super) fn finish(&mut self, stopped: Stopped, journals: &mut Journals) -> Result<Outcome> {
-        let paused = stopped == Stopped::Paused;
+    pub(super) fn finish(
+        &mut self,
+        stopped: StopReason,
+        journals: &mut Journals,
+    ) -> Result<Outcome> {
+        let paused = stopped == StopReason::Paused;
         // A run resumed at its end has its weights, but not the scores, which only its last process held.
-        if stopped == Stopped::Interrupted || !paused && !self.has_last_scores()? {
+        if stopped == StopReason::Interrupted || !paused && !self.ensure_last_scores()? {
             return Err(Error::Interrupted {
                 step: self.job.state.step,
                 run: self.job.run.root().to_path_buf(),
@@ -60,7 +64,7 @@ impl<M: Trained> Steps<M> {
             step: state.step,
             stopped,
             best: state.best.map(|b| (b.step, b.value)),
-            last: self.job.last.clone().filter(|_| !paused),
+            last: self.job.last_scores.clone().filter(|_| !paused),
             elapsed_s: self.elapsed(),
             skipped: state.skipped_steps,
         })

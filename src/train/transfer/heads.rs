@@ -9,10 +9,10 @@ use burn::tensor::TensorData;
 use std::collections::BTreeMap;
 
 /// The dense layer and the norm before the LM head of masked tokens.
-const OF_MASKED: [&str; 2] = ["head.transform.", "head.norm."];
+const LM_HEAD_LAYERS: [&str; 2] = ["head.transform.", "head.norm."];
 
 /// The layers before the classifiers of whole texts, and of tokens.
-const OF_CLASSES: [[&str; 2]; 2] = [
+const CLASSIFIER_LAYERS: [[&str; 2]; 2] = [
     ["model.pooler.", "model.pooler_norm."],
     [
         "model.token_transform.dense.",
@@ -22,15 +22,19 @@ const OF_CLASSES: [[&str; 2]; 2] = [
 
 /// Renames the stored layer before the LM head of masked tokens to the classifier's layer that the model has instead,
 /// unless `new` names that layer.
-pub(super) fn moved(stored: &mut BTreeMap<String, TensorData>, wanted: &[&str], new: &Patterns) {
-    for places in OF_CLASSES {
+pub(super) fn rename_head_layer(
+    stored: &mut BTreeMap<String, TensorData>,
+    wanted: &[&str],
+    new: &Patterns,
+) {
+    for places in CLASSIFIER_LAYERS {
         let [_, norm] = places;
         let wants = |path: &&str| path.starts_with(norm) && !new.match_path(path);
         let has = stored.keys().any(|path| path.starts_with(norm));
         if has || !wanted.iter().any(wants) {
             continue;
         }
-        for (from, to) in OF_MASKED.into_iter().zip(places) {
+        for (from, to) in LM_HEAD_LAYERS.into_iter().zip(places) {
             let paths: Vec<String> = stored
                 .keys()
                 .filter(|path| path.starts_with(from))
@@ -58,7 +62,7 @@ mod tests {
         ];
         let one = || TensorData::from([1.0_f32]);
         let mut stored = stored.map(|path| (path.to_string(), one())).into();
-        moved(&mut stored, wanted, &Patterns::new("new", new).unwrap());
+        rename_head_layer(&mut stored, wanted, &Patterns::new("new", new).unwrap());
         stored.into_keys().collect()
     }
 

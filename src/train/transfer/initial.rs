@@ -7,7 +7,7 @@ pub const INIT: &str = "init.json";
 
 /// The keys that determine the initial weights: a run with a checkpoint has already used them, and one without still
 /// follows them.
-const BEGINNING: [&str; 8] = [
+const INITIAL_WEIGHT_KEYS: [&str; 8] = [
     "init.from",
     "init.checkpoint",
     "init.layers",
@@ -19,9 +19,9 @@ const BEGINNING: [&str; 8] = [
 ];
 
 /// Returns whether a key is one of those, for the whole model or one of its networks.
-pub fn begins(key: &str) -> bool {
+pub fn is_initial_weight_key(key: &str) -> bool {
     let of_part = ["init.image.", "init.text."];
-    BEGINNING.contains(&key) || of_part.iter().any(|table| key.starts_with(table))
+    INITIAL_WEIGHT_KEYS.contains(&key) || of_part.iter().any(|table| key.starts_with(table))
 }
 
 /// A checkpoint of another run that a run began from.

@@ -10,18 +10,18 @@ use std::str::FromStr;
 
 /// Layers of a deeper run, counted from 0, that a model's layers begin from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Layers {
+pub(super) enum LayerSelection {
     /// 0, 2, 4 …
     EverySecond,
     /// These layers, ascending.
-    These(Vec<usize>),
+    Listed(Vec<usize>),
 }
 
 /// Rule for the key's value.
 const RULE: &str =
     "give \"every_second\", or rising numbers of layers from 0, as in \"0,2,4,7,9,11\"";
 
-impl FromStr for Layers {
+impl FromStr for LayerSelection {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -31,31 +31,31 @@ impl FromStr for Layers {
         let numbers = text.split(',').map(|number| number.trim().parse().ok());
         let numbers: Option<Vec<usize>> = numbers.collect();
         let rising = |numbers: &Vec<usize>| numbers.windows(2).all(|pair| pair[0] < pair[1]);
-        let found = numbers.filter(rising).map(Self::These);
+        let found = numbers.filter(rising).map(Self::Listed);
         found.ok_or_else(|| format!("layers = {text:?} names no layers; {RULE}"))
     }
 }
 
-impl Layers {
+impl LayerSelection {
     /// Returns the layers that a stack of `own` layers takes from one of `theirs`, or why it can take none.
-    fn of(&self, own: usize, theirs: usize) -> Result<Vec<usize>, String> {
+    fn select(&self, own: usize, theirs: usize) -> Result<Vec<usize>, String> {
         match self {
             Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => Err(format!(
                 "every second one are {}: {RULE}",
                 theirs.div_ceil(2)
             )),
             Self::EverySecond => Ok((0..own).map(|layer| 2 * layer).collect()),
-            Self::These(list) if list.len() != own => {
+            Self::Listed(list) if list.len() != own => {
                 Err(format!("it names {}: name one for each", list.len()))
             }
-            Self::These(list) if list.last().is_some_and(|last| *last >= theirs) => Err(format!(
+            Self::Listed(list) if list.last().is_some_and(|last| *last >= theirs) => Err(format!(
                 "they are counted from 0 to {}",
                 theirs.saturating_sub(1)
             )),
-            Self::These(_) if own == theirs => {
+            Self::Listed(_) if own == theirs => {
                 Err("all of them are taken without layers: leave it out".into())
             }
-            Self::These(list) => Ok(list.clone()),
+            Self::Listed(list) => Ok(list.clone()),
         }
     }
 
@@ -64,7 +64,7 @@ impl Layers {
     ///
     /// # Errors
     /// If the numbers do not fit the depths of the two models.
-    pub fn choose(
+    pub fn select_and_renumber(
         &self,
         stored: &mut BTreeMap<String, TensorData>,
         own: &[Parameter],
@@ -75,7 +75,7 @@ impl Layers {
             stored.keys().cloned().collect(),
         ];
         for (which, names) in names.iter().enumerate() {
-            for (stack, layer, _) in names.iter().filter_map(|path| split(path)) {
+            for (stack, layer, _) in names.iter().filter_map(|path| split_block_path(path)) {
                 let depth = &mut depths.entry(stack.into()).or_default()[which];
                 *depth = (*depth).max(layer + 1);
             }
@@ -83,7 +83,7 @@ impl Layers {
         let mut places: BTreeMap<String, Vec<usize>> = BTreeMap::new();
         for (stack, [own, theirs]) in depths {
             if own > 0 && theirs > 0 {
-                let chosen = self.of(own, theirs).map_err(|reason| {
+                let chosen = self.select(own, theirs).map_err(|reason| {
                     let (here, there) = match stage(&stack) {
                         Some(stage) => (
                             format!("stage {stage} of the model"),
@@ -105,7 +105,8 @@ impl Layers {
         }
         let mut left = Vec::new();
         for (path, data) in std::mem::take(stored) {
-            let found = split(&path).and_then(|place| Some((place, places.get(place.0)?)));
+            let found =
+                split_block_path(&path).and_then(|place| Some((place, places.get(place.0)?)));
             let Some(((stack, layer, rest), chosen)) = found else {
                 stored.insert(path, data);
                 continue;
@@ -125,13 +126,13 @@ impl TransferConfig {
     /// Returns the layers of a stack of `theirs` layers that those of a stack of `own` begin from; `None` without
     /// `layers`, or if they do not fit.
     pub fn chosen_layers(&self, own: usize, theirs: usize) -> Option<Vec<usize>> {
-        let layers: Layers = self.layers.as_ref()?.parse().ok()?;
-        layers.of(own, theirs).ok()
+        let layers: LayerSelection = self.layers.as_ref()?.parse().ok()?;
+        layers.select(own, theirs).ok()
     }
 }
 
 /// Splits the path of a parameter in a block into stack, block number and rest: `model.stack.blocks`, 3, `norm.gain`.
-fn split(path: &str) -> Option<(&str, usize, &str)> {
+fn split_block_path(path: &str) -> Option<(&str, usize, &str)> {
     const BLOCKS: &str = "blocks.";
     let at = path.find(BLOCKS)? + BLOCKS.len();
     let (number, rest) = path[at..].split_once('.')?;
@@ -154,25 +155,25 @@ mod tests {
 
     #[test]
     fn values() {
-        assert_eq!("every_second".parse(), Ok(Layers::EverySecond));
-        assert_eq!("0, 2,5".parse(), Ok(Layers::These(vec![0, 2, 5])));
+        assert_eq!("every_second".parse(), Ok(LayerSelection::EverySecond));
+        assert_eq!("0, 2,5".parse(), Ok(LayerSelection::Listed(vec![0, 2, 5])));
         for wrong in ["", "2,1", "1,1", "first", "-1"] {
-            assert!(wrong.parse::<Layers>().is_err(), "{wrong:?}");
+            assert!(wrong.parse::<LayerSelection>().is_err(), "{wrong:?}");
         }
     }
 
     #[test]
     fn layers_of_a_deeper_run() {
-        let every = Layers::EverySecond;
-        assert_eq!(every.of(6, 12).unwrap(), [0, 2, 4, 6, 8, 10]);
-        assert_eq!(every.of(3, 5).unwrap(), [0, 2, 4]);
+        let every = LayerSelection::EverySecond;
+        assert_eq!(every.select(6, 12).unwrap(), [0, 2, 4, 6, 8, 10]);
+        assert_eq!(every.select(3, 5).unwrap(), [0, 2, 4]);
         for (own, theirs) in [(6, 6), (5, 12), (1, 1), (12, 6)] {
-            assert!(every.of(own, theirs).is_err(), "{own} of {theirs}");
+            assert!(every.select(own, theirs).is_err(), "{own} of {theirs}");
         }
-        let these = Layers::These(vec![0, 2, 3]);
-        assert_eq!(these.of(3, 4).unwrap(), [0, 2, 3]);
+        let these = LayerSelection::Listed(vec![0, 2, 3]);
+        assert_eq!(these.select(3, 4).unwrap(), [0, 2, 3]);
         for (own, theirs) in [(2, 4), (3, 3), (4, 8)] {
-            assert!(these.of(own, theirs).is_err(), "{own} of {theirs}");
+            assert!(these.select(own, theirs).is_err(), "{own} of {theirs}");
         }
     }
 
@@ -180,8 +181,8 @@ mod tests {
     fn paths_of_blocks() {
         let path = "model.stack.blocks.11.mixer.query.weight";
         let found = ("model.stack.blocks", 11, "mixer.query.weight");
-        assert_eq!(split(path), Some(found));
-        assert_eq!(split("model.embedding.weight"), None);
+        assert_eq!(split_block_path(path), Some(found));
+        assert_eq!(split_block_path("model.embedding.weight"), None);
         assert_eq!(stage("model.stages.2.blocks"), Some(2));
         assert_eq!(stage("model.stack.blocks"), None);
     }
@@ -211,10 +212,11 @@ mod tests {
             paths(blocks).map(parameter).collect::<Vec<_>>()
         };
         let mut theirs = stored([4, 6]);
-        let left = Layers::EverySecond.choose(&mut theirs, &wanted([2, 3]));
+        let left = LayerSelection::EverySecond.select_and_renumber(&mut theirs, &wanted([2, 3]));
         assert_eq!(left.unwrap().len(), 5);
         assert!(theirs.into_keys().eq(paths([2, 3])));
-        let fault = Layers::EverySecond.choose(&mut stored([4, 6]), &wanted([2, 6]));
+        let fault =
+            LayerSelection::EverySecond.select_and_renumber(&mut stored([4, 6]), &wanted([2, 6]));
         assert_eq!(
             fault.unwrap_err().to_string(),
             format!(

@@ -4,7 +4,7 @@ use burn::tensor::TensorData;
 
 /// How a position table gets another length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Lengthen {
+pub enum LengthChange {
     /// New rows are interpolated between the old ones.
     Resample,
     /// The old rows are repeated.
@@ -12,4 +12,5 @@ pub enum Lengthen {
 }
 
 /// Changes a position table `[from, d]`, given with its path, to another shape; `None` if it cannot.
-pub type Resample<'a> = &'a dyn Fn((&str, &TensorData), &[usize], Lengthen) -> Option<TensorData>;
+pub type Resample<'a> =
+    &'a dyn Fn((&str, &TensorData), &[usize], LengthChange) -> Option<TensorData>;

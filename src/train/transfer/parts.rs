@@ -74,7 +74,7 @@ pub struct InitialRun {
 }
 
 impl PartConfig {
-    fn beginning(&self, key: &'static str, own: PartName) -> InitialRun {
+    fn initial_run(&self, key: &'static str, own: PartName) -> InitialRun {
         InitialRun {
             key,
             from: self.from.clone(),
@@ -102,7 +102,7 @@ impl TransferConfig {
     }
 
     /// Returns the runs that weights are taken from.
-    pub fn beginnings(&self) -> Vec<InitialRun> {
+    pub fn initial_runs(&self) -> Vec<InitialRun> {
         let whole = self.from.as_ref().map(|from| InitialRun {
             key: "init.from",
             from: from.clone(),
@@ -110,7 +110,7 @@ impl TransferConfig {
             part: None,
         });
         let parts = self.parts().into_iter();
-        let parts = parts.filter_map(|(own, key, part)| Some(part?.beginning(key, own)));
+        let parts = parts.filter_map(|(own, key, part)| Some(part?.initial_run(key, own)));
         whole.into_iter().chain(parts).collect()
     }
 
@@ -126,7 +126,7 @@ impl TransferConfig {
                      one of them out"
                 ));
             }
-            let own = part.beginning("", PartName::Image).rules.faults();
+            let own = part.initial_run("", PartName::Image).rules.faults();
             faults.extend(own.iter().map(|fault| format!("[init.{name}] {fault}")));
         }
         faults
@@ -144,20 +144,20 @@ pub struct PathMapping {
 
 impl PathMapping {
     /// Returns the path in this model of a parameter of the other run, if its path has the prefix.
-    pub fn turned(&self, path: &str) -> Option<String> {
+    pub fn map_path(&self, path: &str) -> Option<String> {
         let rest = path.strip_prefix(&self.theirs)?;
         Some(format!("{}{rest}", self.ours))
     }
 
     /// Returns whether a parameter of this model belongs to the network.
-    pub fn leads_to(&self, path: &str) -> bool {
+    pub fn maps_to(&self, path: &str) -> bool {
         path.starts_with(&self.ours)
     }
 }
 
 /// Restricts the stored and wanted parameters to a network: returns the stored ones by their paths in this model, and
 /// the paths left out from a run with one network. Without a `way` everything is kept.
-pub(super) fn taken_along(
+pub(super) fn restrict_to_part(
     way: Option<&PathMapping>,
     stored: BTreeMap<String, TensorData>,
     wanted: &mut Vec<Parameter>,
@@ -165,10 +165,10 @@ pub(super) fn taken_along(
     let Some(way) = way else {
         return (stored, Vec::new());
     };
-    wanted.retain(|parameter| way.leads_to(&parameter.path));
+    wanted.retain(|parameter| way.maps_to(&parameter.path));
     let (mut along, mut behind) = (BTreeMap::new(), Vec::new());
     for (path, data) in stored {
-        match way.turned(&path) {
+        match way.map_path(&path) {
             Some(path) => drop(along.insert(path, data)),
             None => behind.push(path),
         }

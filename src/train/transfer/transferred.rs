@@ -90,7 +90,7 @@ impl std::fmt::Display for Transferred {
 /// Returns the fault of a parameter whose shape differs between the other run and this model. `resampled` says that it
 /// is a position table which can get the other length, and `moved` that its rows mean other places in the other run, so
 /// that its length alone does not make it fit.
-pub(super) fn unlike(
+pub(super) fn shape_fault(
     path: &str,
     [there, here]: [&[usize]; 2],
     resampled: bool,

@@ -2,7 +2,7 @@
 
 mod renderer;
 
-use crate::task::output::{Shown, StepOutput};
+use crate::task::output::{LastValues, StepOutput};
 use burn::data::dataloader::Progress;
 use burn::tensor::TensorReadError;
 use burn::train::logger::MetricLogger;
@@ -12,7 +12,7 @@ use burn::train::metric::{
     Adaptor, Metric, MetricAttributes, MetricDefinition, MetricMetadata, MetricName, Numeric,
     NumericAttributes, NumericEntry, SerializedEntry,
 };
-pub use renderer::{Renderer, Step, Unseen, View};
+pub use renderer::{NoView, Renderer, StepNumbers, View};
 use std::sync::Arc;
 
 /// The numbers that a metric may show.
@@ -23,7 +23,7 @@ pub struct Values {
     /// Scored positions of the step.
     pub weight: f64,
     /// Values that are not sums.
-    pub shown: Shown,
+    pub shown: LastValues,
 }
 
 impl Adaptor<Values> for StepOutput {
@@ -110,9 +110,9 @@ impl Numeric for StepMetric {
 }
 
 /// Keeps burn-train from writing its own metric files: the journal is the only record.
-pub struct NoFiles;
+pub struct NullLogger;
 
-impl MetricLogger for NoFiles {
+impl MetricLogger for NullLogger {
     fn log(&mut self, _: MetricsUpdate, _: usize, _: &Split) {}
 
     fn read_numeric(&mut self, _: &str, _: usize, _: &Split) -> Result<Vec<NumericEntry>, String> {

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 
 /// The numbers of one step.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Step {
+pub struct StepNumbers {
     /// Mean loss in nats.
     pub loss: f64,
     /// Norm of the gradient before clipping.
@@ -31,7 +31,7 @@ pub trait View: Send + Sync {
     fn steps_begin(&mut self) {}
 
     /// Called after a step: `done` steps are done; `step` has the numbers of the last one.
-    fn stepped(&mut self, _done: u64, _step: Step) {}
+    fn stepped(&mut self, _done: u64, _step: StepNumbers) {}
 
     /// Called when an evaluation of `batches` batches begins.
     fn evaluation_begins(&mut self, _batches: u64) {}
@@ -41,16 +41,16 @@ pub trait View: Send + Sync {
 }
 
 /// A view that shows nothing.
-pub struct Unseen;
+pub struct NoView;
 
-impl View for Unseen {}
+impl View for NoView {}
 
 /// Receives burn-train's events and passes them to a view.
 pub struct Renderer {
     view: Box<dyn View>,
     names: HashMap<MetricId, String>,
     /// Numbers received so far for the current step.
-    step: Step,
+    step: StepNumbers,
     trains: bool,
 }
 
@@ -60,7 +60,7 @@ impl Renderer {
         Self {
             view,
             names: HashMap::new(),
-            step: Step::default(),
+            step: StepNumbers::default(),
             trains: true,
         }
     }

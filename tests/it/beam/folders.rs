@@ -7,11 +7,11 @@ use crate::oracle::Oracle;
 use crate::transfer::lengths;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::generate::beam::{
-    AtLimit, AverageConfig, BeamConfig, DoneWhen, Hypothesis, LengthPenalty, Rules, Sentence,
-    search,
+    AtLimit, AverageConfig, BeamConfig, DoneWhen, Hypothesis, LengthPenalty, SearchStart,
+    TokenRules, search,
 };
 use formwork::interop::read_hf;
-use formwork::model::{EncoderDecoder, ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, EncoderDecoder, ModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
 
@@ -24,7 +24,7 @@ fn imported(folder: &str, device: &Device) -> EncoderDecoder {
     let ModelConfig::EncoderDecoder(config) = &model.shape.model else {
         panic!("the folder holds no encoder-decoder");
     };
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &model.shape.shape,
         seed: 0,
         device,
@@ -111,13 +111,13 @@ fn check(folder: &str) {
     let source = model.encode(ids, Some(source), &Pass::evaluation());
     let mut constant = vec![0.0; VOCAB];
     constant[end as usize] = oracle.array(&of("bias")).values[0];
-    let rules = Rules {
+    let rules = TokenRules {
         ends: vec![end],
         banned: vec![pad],
     };
     for way in ways {
         let (beam, config) = (way.config.beam, way.config);
-        let sentence = Sentence {
+        let sentence = SearchStart {
             first: start,
             max_len: LIMIT - 1,
         };

@@ -8,7 +8,7 @@ use crate::transfer::{import, lengths};
 use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 use formwork::error::Result;
 use formwork::generate::beam::{
-    AverageConfig, BeamConfig, LengthPenalty, NextScores, Rules, Sentence, search,
+    AverageConfig, BeamConfig, LengthPenalty, NextScores, SearchStart, TokenRules, search,
 };
 use formwork::model::EncoderDecoder;
 use formwork::model::encoder_decoder::Source;
@@ -85,7 +85,7 @@ fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
         Some(lengths(&oracle, "attention_mask")),
         &Pass::evaluation(),
     );
-    let rules = Rules {
+    let rules = TokenRules {
         ends: vec![END],
         banned: vec![PAD],
     };
@@ -102,7 +102,7 @@ fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
             min_len: 3,
             ..BeamConfig::default()
         };
-        let sentence = Sentence {
+        let sentence = SearchStart {
             first: PAD,
             max_len: limit - 1,
         };

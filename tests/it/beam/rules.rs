@@ -1,13 +1,15 @@
 //! Rules of beam search: tokens that are never written, limits of length, ties, scores that are not finite, faults of keys.
 
 use super::{END, Model, config, log, random, rules, sentence};
-use formwork::generate::beam::{AverageConfig, BeamConfig, LengthPenalty, Limit, Rules, search};
+use formwork::generate::beam::{
+    AverageConfig, BeamConfig, LengthLimit, LengthPenalty, TokenRules, search,
+};
 use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
 
 #[test]
 fn lengths_and_banned_tokens_are_kept_to() {
     for seed in 0..40 {
-        let rules = Rules {
+        let rules = TokenRules {
             ends: vec![END],
             banned: vec![3, 5, 999],
         };
@@ -157,13 +159,16 @@ fn a_text_has_one_limit() {
         max_len_b: 4,
         ..BeamConfig::default()
     };
-    assert_eq!(config.longest(6, None), (7, Limit::Search));
-    assert_eq!(config.longest(6, Some(7)), (7, Limit::Search));
-    assert_eq!(config.longest(6, Some(5)), (5, Limit::Model));
-    assert_eq!(config.longest(6, Some(0)), (1, Limit::Model));
-    assert_eq!(config.limit_told(Limit::Model), "the model can place");
+    assert_eq!(config.limited_len(6, None), (7, LengthLimit::Search));
+    assert_eq!(config.limited_len(6, Some(7)), (7, LengthLimit::Search));
+    assert_eq!(config.limited_len(6, Some(5)), (5, LengthLimit::Model));
+    assert_eq!(config.limited_len(6, Some(0)), (1, LengthLimit::Model));
     assert_eq!(
-        config.limit_told(Limit::Search),
+        config.describe_limit(LengthLimit::Model),
+        "the model can place"
+    );
+    assert_eq!(
+        config.describe_limit(LengthLimit::Search),
         "decode.search.max_len_a = 0.5 and max_len_b = 4 allow"
     );
     let alone = BeamConfig {
@@ -171,7 +176,7 @@ fn a_text_has_one_limit() {
         ..config
     };
     assert_eq!(
-        alone.limit_told(Limit::Search),
+        alone.describe_limit(LengthLimit::Search),
         "decode.search.max_len_b = 4 allows"
     );
 }
@@ -184,12 +189,12 @@ fn a_text_has_no_special_token_but_its_end() {
     });
     let tokenizer = Tokenizer::build(&characters.with_marks(&MarkNames::default()), &["ab"]);
     let tokenizer = tokenizer.unwrap();
-    let rules = Rules::of(&tokenizer).unwrap();
+    let rules = TokenRules::of(&tokenizer).unwrap();
     assert_eq!(tokenizer.token(rules.ends[0]).unwrap(), "</s>");
     let banned = rules.banned.iter().map(|id| tokenizer.token(*id).unwrap());
     let mut banned: Vec<String> = banned.collect();
     banned.sort();
     assert_eq!(banned, ["<pad>", "<s>", "<sep>", "<unk>"]);
     let unmarked = Tokenizer::build(&TokenizerConfig::Char(CharConfig::default()), &["ab"]);
-    assert!(Rules::of(&unmarked.unwrap()).is_err());
+    assert!(TokenRules::of(&unmarked.unwrap()).is_err());
 }

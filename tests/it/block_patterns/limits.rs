@@ -97,7 +97,7 @@ fn decoding_sees_the_same_keys() {
                 visible: &visible,
                 span,
                 state: Some(&mut state),
-                ..LayerContext::alone(T, &pass)
+                ..LayerContext::standalone(T, &pass)
             };
             let y = values(layer.layer().forward(x, &mut cx));
             for (row, y) in y.chunks(range.len() * D).enumerate() {

@@ -6,9 +6,9 @@ use crate::transfer::{put, values_of};
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{Objective, TaskConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 pub const IMAGE: [usize; 3] = [3, 8, 8];
@@ -90,13 +90,13 @@ impl Case {
 
     pub fn build(&self, seed: u64, dropout: f64) -> Objective {
         let task: TaskConfig = serde_json::from_value(json!({ "kind": "captioning" })).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape(),
             seed,
             device: &Device::flex().autodiff(),
         };
         let task = task.init(&self.model(dropout), &inputs, false).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     }
 
     /// The same with gates partly open, so that images matter.

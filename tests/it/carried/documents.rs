@@ -7,9 +7,9 @@ use formwork::data::loader::{Order, step_batches};
 use formwork::data::text::ids::InMemoryIds;
 use formwork::data::text::windows::{Layout, TextSource};
 use formwork::data::{self, Shape};
-use formwork::model::{AnyLanguageModel, ModelConfig, ModelInputs};
+use formwork::model::{AnyLanguageModel, BuildContext, ModelConfig};
 use formwork::nn::recurrent::{self, mixer};
-use formwork::task::{CausalLm, CausalLmConfig, Objective, Trained};
+use formwork::task::{CausalLm, CausalLmConfig, Objective, TrainableModel};
 use formwork::train::evaluation::{Split, evaluate};
 use formwork::train::gradients::accumulate_from;
 use std::sync::Arc;
@@ -61,7 +61,7 @@ fn networks() -> Vec<(String, Objective<CausalLm>)> {
     }
     let each = texts.into_iter().map(|text| {
         let model: ModelConfig = toml::from_str(&text).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(CONTEXT, VOCAB),
             seed: 3,
             device: &Device::flex().autodiff(),
@@ -121,9 +121,9 @@ fn documents_in_windows_are_documents_alone() {
         let split = Split {
             source: Arc::new(source(ids(), STARTS.to_vec(), CONTEXT, true)),
             bytes_per_token: None,
-            carried: true,
+            carries_state: true,
             groups: 1,
-            compared: false,
+            contrasts_rows: false,
         };
         let scored = WINDOWS * CONTEXT + 1 - STARTS.len();
         let mean = evaluate(&task.valid(), &split, 1).unwrap().loss;

@@ -6,20 +6,20 @@ use burn::tensor::Device;
 use formwork::data::loader::{Order, step_batches};
 use formwork::error::{Error, Result};
 use formwork::model::CarriedWidths;
-use formwork::stop::Stop;
-use formwork::task::{Objective, Trained};
+use formwork::stop::StopFlag;
+use formwork::task::{Objective, TrainableModel};
 use formwork::train::checkpoint::{self, State};
 use formwork::train::config::TrainConfig;
 use formwork::train::gradients::accumulate;
 use formwork::train::job::{Job, Observer, Report};
 use formwork::train::run_dir::{Existing, RunDir};
-use formwork::train::view::Unseen;
+use formwork::train::view::NoView;
 use formwork::train::{self, optim};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Requests a stop after this step.
-pub struct StopAfter(pub u64, pub Stop);
+pub struct StopAfter(pub u64, pub StopFlag);
 
 impl Observer<Objective<Elman>> for StopAfter {
     fn report(&mut self, report: &Report) {
@@ -54,7 +54,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         journal: Default::default(),
         seed: 1,
         optimizer: optim::build(&optimizer, model).unwrap(),
-        kept: Default::default(),
+        state_sizes: Default::default(),
         base_lr: 1e-2,
         schedule: Default::default(),
         unit: "tokens",
@@ -66,10 +66,10 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
         valid: Some(split(windows(5, CONTEXT, 0), true)),
         run,
         state: State::default(),
-        last: None,
+        last_scores: None,
         note: None,
         pause_at: None,
-        stop: Stop::default(),
+        stop: StopFlag::default(),
         ranks: Default::default(),
         route: Default::default(),
     }
@@ -78,7 +78,7 @@ pub fn job(model: &Objective<Elman>, run: RunDir, eval_every: u64) -> Job<Object
 /// Trains in a folder up to a step or to the end, continuing from the folder's newest checkpoint.
 pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<String, Vec<u8>> {
     let mut model = elman(None);
-    let found = checkpoint::newest_whole(folder).found;
+    let found = checkpoint::newest_complete(folder).found;
     let run = match &found {
         Some(_) => RunDir::open(folder).unwrap(),
         None => {
@@ -108,12 +108,12 @@ pub fn finished(folder: &Path, stop_after: u64, eval_every: u64) -> BTreeMap<Str
         job.state = found.state().clone();
     }
     let observer = StopAfter(stop_after, job.stop.clone());
-    match train::run(model, job, Box::new(observer), Box::new(Unseen)) {
+    match train::run(model, job, Box::new(observer), Box::new(NoView)) {
         Ok(outcome) => assert_eq!(outcome.step, 12),
         Err(Error::Interrupted { step, .. }) => assert_eq!(step, stop_after),
         Err(other) => panic!("{other}"),
     }
-    let newest = checkpoint::newest_whole(folder).found.unwrap();
+    let newest = checkpoint::newest_complete(folder).found.unwrap();
     let files = ["model.safetensors", "optimizer.bpk", "state.safetensors"].map(|name| {
         let bytes = std::fs::read(newest.folder().join(name)).unwrap();
         (name.to_string(), bytes)
@@ -155,7 +155,7 @@ fn a_run_that_was_stopped_goes_on_with_its_state_to_the_bit() {
         job.state.step += 1;
     }
     assert!(values_of(&model)["recurrent"] != before["recurrent"]);
-    let newest = checkpoint::newest_whole(&alone).found.unwrap();
+    let newest = checkpoint::newest_complete(&alone).found.unwrap();
     let trained = newest.load_model(elman(None)).unwrap();
     assert!(values_of(&model) != values_of(&trained));
 }

@@ -3,7 +3,7 @@
 use super::{Windows, elman, windows};
 use burn::module::Module;
 use formwork::collective::Ranks;
-use formwork::collective::local::on_all;
+use formwork::collective::local::run_on_ranks;
 use formwork::data::{Item, Source};
 use formwork::error::Result;
 use formwork::train::evaluation::{Evaluation, Split, evaluate};
@@ -39,11 +39,11 @@ fn pass(lanes: usize, groups: usize, ranks: &Ranks) -> Result<(Vec<[u64; 3]>, us
     let split = Split {
         source: source.clone(),
         bytes_per_token: None,
-        carried: true,
+        carries_state: true,
         groups,
-        compared: false,
+        contrasts_rows: false,
     };
-    let mut pass = Evaluation::among(&split, lanes, ranks.clone());
+    let mut pass = Evaluation::on_ranks(&split, lanes, ranks.clone());
     let mut batches = Vec::new();
     while let Some(output) = pass.step(&model)? {
         let loss = output.loss;
@@ -58,7 +58,7 @@ fn ranks_read_their_own_lanes_and_find_the_sums_of_one_process() {
         let (wanted, all) = pass(lanes, groups, &Ranks::solo()).unwrap();
         assert_eq!((wanted.len(), all), (ITEMS.div_ceil(lanes), ITEMS));
         for count in [2, 4] {
-            let found = on_all(count, |ranks| pass(lanes, groups, ranks));
+            let found = run_on_ranks(count, |ranks| pass(lanes, groups, ranks));
             let found: Vec<_> = found.into_iter().map(Result::unwrap).collect();
             let read: Vec<usize> = found.iter().map(|(_, read)| *read).collect();
             let what = format!("{lanes} lanes in {groups} groups on {count} ranks: {read:?}");
@@ -86,9 +86,9 @@ fn groups_of_lanes_change_last_digits_alone() {
         let split = Split {
             source: windows(ITEMS, super::CONTEXT, 0),
             bytes_per_token: None,
-            carried: true,
+            carries_state: true,
             groups,
-            compared: false,
+            contrasts_rows: false,
         };
         evaluate(&model, &split, 8).unwrap().loss
     };

@@ -5,13 +5,13 @@ use super::{CONTEXT, elman, near, windows};
 use crate::oracle::difference;
 use crate::transfer::{Arrays, values_of};
 use formwork::data::loader::{Order, step_batches};
-use formwork::task::Trained;
+use formwork::task::TrainableModel;
 use formwork::train::checkpoint;
 use formwork::train::config::OnDivergence;
 use formwork::train::gradients::accumulate_from;
 use formwork::train::run_dir::{Existing, RunDir};
 use formwork::train::schedule::ScheduleConfig;
-use formwork::train::view::Unseen;
+use formwork::train::view::NoView;
 use formwork::train::{self};
 
 const STEPS: u64 = 34;
@@ -63,9 +63,9 @@ fn rows_go_on_behind_a_skipped_step() {
     job.config.spike_factor = Some(factor);
     job.config.on_divergence = OnDivergence::Skip;
     let observer = StopAfter(STEPS + 1, job.stop.clone());
-    let outcome = train::run(model, job, Box::new(observer), Box::new(Unseen)).unwrap();
+    let outcome = train::run(model, job, Box::new(observer), Box::new(NoView)).unwrap();
     assert_eq!(outcome.step, STEPS);
-    let newest = checkpoint::newest_whole(&folder).found.unwrap();
+    let newest = checkpoint::newest_complete(&folder).found.unwrap();
     assert_eq!(newest.state().skipped_steps, skipped);
     let found = values_of(&newest.load_model(elman(None)).unwrap());
     near(&found, &wanted);

@@ -3,7 +3,7 @@
 
 use super::json;
 use crate::binary::{failure, output, piped};
-use formwork::train::run_files;
+use formwork::train::run_manifest;
 use std::fs;
 use std::path::Path;
 
@@ -141,7 +141,7 @@ fn a_run_reads_sources_as_the_earlier_one_that_it_begins_from() {
     let mut shape = json(&fs::read_to_string(&data).unwrap());
     shape.as_object_mut().unwrap().remove("framed");
     fs::write(&data, shape.to_string()).unwrap();
-    run_files::seal(Path::new(&framed)).unwrap();
+    run_manifest::seal(Path::new(&framed)).unwrap();
     let earlier = framed;
     assert_eq!(ids(&earlier), with_frame - 1);
     let from = format!("init.from={earlier:?}");

@@ -2,7 +2,7 @@
 
 use super::json;
 use crate::binary::{failure, output};
-use formwork::nn::attention::{AttentionConfig, KINDS, Reads};
+use formwork::nn::attention::{AttentionConfig, KINDS, ReadingDirection};
 use serde_json::{Value, json};
 
 const LM_S: &str = "experiments/bench/lm_s.toml";
@@ -134,9 +134,9 @@ fn attention_of_every_kind() {
             let kind = json!({ "kind": line["kind"] });
             let config: AttentionConfig = serde_json::from_value(kind).unwrap();
             let causal = match config.facts().abilities().reads {
-                Reads::EitherWay => flag.is_empty(),
-                Reads::BothWays => false,
-                Reads::LeftToRight => true,
+                ReadingDirection::Either => flag.is_empty(),
+                ReadingDirection::Bidirectional => false,
+                ReadingDirection::Causal => true,
             };
             assert_eq!(line["causal"], causal, "{line}");
         }

@@ -1,7 +1,7 @@
 //! Image runs that begin from other runs, distill them, and describe their use.
 
 use crate::binary::{failure, formwork, output, shown};
-use formwork::train::run_files;
+use formwork::train::run_manifest;
 use std::path::Path;
 use std::process::Output;
 
@@ -315,7 +315,7 @@ fn runs_with_idle_keys_are_used_and_resumed() {
         text = text.replace(usual, odd);
     }
     std::fs::write(&resolved, &text).unwrap();
-    run_files::seal(Path::new(&run)).unwrap();
+    run_manifest::seal(Path::new(&run)).unwrap();
     output(&["eval", &run, "--json"]);
     output(&["resume", &run, "--quiet", "--set", "train.steps=4"]);
     let again = resolved.display().to_string();

@@ -4,7 +4,7 @@
 fn told(words: &[&str]) -> String {
     let words = [&["formwork"], words].concat();
     let words: Vec<String> = words.into_iter().map(str::to_owned).collect();
-    let told = formwork::cli::parsed(&words).unwrap_err();
+    let told = formwork::cli::check_words(&words).unwrap_err();
     told.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 

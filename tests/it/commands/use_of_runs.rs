@@ -60,7 +60,7 @@ fn a_damaged_best_checkpoint_names_a_whole_one() {
     let mut bytes = std::fs::read(&weights).unwrap();
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&weights, bytes).unwrap();
-    let newest = formwork::train::checkpoint::newest_whole(&path).found;
+    let newest = formwork::train::checkpoint::newest_complete(&path).found;
     let step = newest.unwrap().state().step.to_string();
     for command in [
         &["eval", &run][..],
@@ -121,7 +121,7 @@ fn an_experiment_that_was_edited_into_nonsense_is_refused() {
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 1);
     assert!(said.contains("resolved.toml was changed"), "{said}");
-    formwork::train::run_files::seal(&path).unwrap();
+    formwork::train::run_manifest::seal(&path).unwrap();
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 2);
     assert!(

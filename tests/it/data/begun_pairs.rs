@@ -9,7 +9,7 @@ fn other(around: TokenFraming) -> Tokenizers {
     let config = "kind = \"word\"\nspecial_tokens = [\"<s>\", \"<pad>\", \"</s>\", \"de_DE\"]";
     let config: TokenizerConfig = toml::from_str(config).unwrap();
     let tokenizer = Tokenizer::build(&config, &["one two eins zwei"]).unwrap();
-    Tokenizers::one(tokenizer.with_framing(around).unwrap())
+    Tokenizers::single(tokenizer.with_framing(around).unwrap())
 }
 
 fn folder() -> Folder {
@@ -39,7 +39,7 @@ fn they_stand_in_what_the_file_puts_around_a_text() {
     let saved = data.tokenizers.text.unwrap();
     assert_eq!(saved.framing(), saved.frame());
     // If the file has no frame, or only an end token, texts get the end token.
-    for around in [TokenFraming::Nothing, TokenFraming::End] {
+    for around in [TokenFraming::NoTokens, TokenFraming::End] {
         let data = folder.prepare_again(LINES, "", &other(around)).unwrap();
         assert_eq!(
             spelled(&data),

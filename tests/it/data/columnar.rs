@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::{Folder, get, letters, pairs};
 use formwork::data::files::columnar::{self, Cell};
-use formwork::data::files::documents::{self, Reading};
+use formwork::data::files::documents::{self, DocumentFormat};
 
 const TABLES: [&str; 7] = [
     "snappy.parquet",
@@ -47,9 +47,9 @@ fn read(path: &Path, wanted: &str) -> formwork::error::Result<Vec<Option<String>
 }
 
 fn texts(path: &Path, field: Option<&str>) -> formwork::error::Result<Vec<String>> {
-    let reading = Reading {
+    let reading = DocumentFormat {
         field: field.map(str::to_owned),
-        ..Reading::default()
+        ..DocumentFormat::default()
     };
     let mut all = Vec::new();
     documents::each(&[path.to_path_buf()], &reading, |document| {

@@ -154,13 +154,13 @@ fn runs_of_earlier_versions_read_files_as_they_did() {
     let read = |path: &str, run: Option<&Shape>| -> Result<Data> {
         let keys = format!("kind = \"text\"\nvalid_fraction = 0.0\ncontext = 4\npath = {path:?}");
         let request = Request {
-            run,
+            run_shape: run,
             tokenizer: Some(&tokenizer),
-            saved: &Tokenizers::default(),
+            saved_tokenizers: &Tokenizers::default(),
             places: &folder.places(),
             seed: 7,
             view: &View::Plain,
-            whole_answers: false,
+            compares_answers: false,
             retrieval: None,
         };
         formwork::data::prepare(&data_config(&keys), &request)

@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use super::{get, items, prepared};
-use formwork::data::{Data, ExampleForm, Item, KINDS, NOT_SCORED, Places, Source, TextItem};
+use formwork::data::{Data, ExampleForm, Item, KINDS, NOT_SCORED, SearchPath, Source, TextItem};
 
 fn generated(config: &str, seed: u64) -> Data {
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     prepared(config, None, &places, seed).unwrap()
 }
 
@@ -147,13 +147,16 @@ fn every_example_of_the_table_is_a_configuration() {
         assert_eq!(config.kind(), kind.kind);
         // Kinds that need no file and no tokenizer can be prepared from their example.
         let has_examples = kind.kind != "none";
-        if has_examples && config.set().paths().is_empty() && !config.set().needs_tokenizer() {
+        if has_examples
+            && config.data_set().paths().is_empty()
+            && !config.data_set().needs_tokenizer()
+        {
             assert!(config.faults(None).is_empty());
             let data = generated(&toml::to_string(&config).unwrap(), 3);
             assert_eq!(data.shape.context, config.context());
             let size = match data.train.get(0, 0).unwrap() {
                 Item::Text(item) => {
-                    let pairs = config.set().gives() == ExampleForm::Preferences;
+                    let pairs = config.data_set().example_form() == ExampleForm::Preferences;
                     let longest = data.shape.context * if pairs { 2 } else { 1 };
                     assert!(item.inputs.len() <= longest, "{}", kind.kind);
                     (1, 1)

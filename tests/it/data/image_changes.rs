@@ -9,7 +9,7 @@ use formwork::data::images::mix::beta;
 use formwork::data::images::operations::Operation;
 use formwork::data::images::resize::resize;
 use formwork::data::loader::{BatchSize, Order, step_batches};
-use formwork::data::{Data, Places};
+use formwork::data::{Data, SearchPath};
 use formwork::rng::{Purpose, Stream};
 
 fn shape(dims: &[usize]) -> [usize; 3] {
@@ -286,7 +286,12 @@ fn an_example_is_a_function_of_its_numbers() {
 }
 
 fn generated(keys: &str, seed: u64) -> Data {
-    prepared(&Places::at(None, Vec::new(), "none".into()), keys, seed).unwrap()
+    prepared(
+        &SearchPath::with_folders(None, Vec::new(), "none".into()),
+        keys,
+        seed,
+    )
+    .unwrap()
 }
 
 #[test]
@@ -297,7 +302,7 @@ fn shapes_must_be_looked_at() {
     );
     assert_eq!(data.shape.image, Some([3, 28, 28]));
     assert_eq!(data.shape.classes[..3], ["circle", "square", "triangle"]);
-    assert!(data.train.drawn());
+    assert!(data.train.is_endless());
     let images: Vec<_> = (0..4000).map(|i| image(&*data.train, i, i)).collect();
     // Neither brightness nor position tells the class: the mean of each class over its images is grey.
     for class in 0..8 {

@@ -7,10 +7,10 @@ use super::{Folder, data_config, gzip, shared};
 use formwork::data::batch::ImageItem;
 use formwork::data::catalog::manifest::Manifest;
 use formwork::data::images::read_image;
-use formwork::data::{Data, Item, Places, Source, Split};
+use formwork::data::{Data, Item, SearchPath, Source, Split};
 use formwork::error::Result;
 
-pub fn prepared(places: &Places, data: &str, seed: u64) -> Result<Data> {
+pub fn prepared(places: &SearchPath, data: &str, seed: u64) -> Result<Data> {
     super::prepared(data, None, places, seed)
 }
 
@@ -256,7 +256,7 @@ fn the_real_sets() {
                 labels = \"fashion_mnist/train-labels-idx1-ubyte\"\nvalid_fraction = 0.05\n\
                 test_path = \"fashion_mnist/t10k-images-idx3-ubyte\"\n\
                 test_labels = \"fashion_mnist/t10k-labels-idx1-ubyte\"";
-    let data = prepared(&Places::new(None), keys, 1).unwrap();
+    let data = prepared(&SearchPath::new(None), keys, 1).unwrap();
     let len = |split| data.source(split).unwrap().len();
     assert_eq!(Split::ALL.map(len), [57_000, 3_000, 10_000]);
     assert_eq!(
@@ -270,7 +270,7 @@ fn the_real_sets() {
 
     let keys = "kind = \"images\"\npath = \"cifar10/subset_train.bin\"\ntest_path = \"cifar10/subset_test.bin\"\n\
                 valid_fraction = 0.0";
-    let exact = prepared(&Places::new(None), keys, 1).unwrap();
+    let exact = prepared(&SearchPath::new(None), keys, 1).unwrap();
     assert_eq!(
         (exact.train.len(), exact.test.as_ref().unwrap().len()),
         (5_085, 1_017)
@@ -279,7 +279,7 @@ fn the_real_sets() {
 
     let keys =
         "kind = \"images\"\npath = \"cifar10/cifar10_jpeg_full.tar.gz/test\"\nvalid_fraction = 0.0";
-    let lossy = prepared(&Places::new(None), keys, 1).unwrap();
+    let lossy = prepared(&SearchPath::new(None), keys, 1).unwrap();
     assert_eq!(
         (lossy.train.len(), lossy.shape.image),
         (10_000, Some([3, 32, 32]))

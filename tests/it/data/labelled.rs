@@ -242,7 +242,7 @@ fn the_real_sets() {
     let folder = Folder::new();
     let read = |keys: &str| {
         let data = format!("kind = \"labelled_text\"\n{keys}");
-        let places = formwork::data::Places::new(Some(folder.dir.path()));
+        let places = formwork::data::SearchPath::new(Some(folder.dir.path()));
         viewed(&places, &data, Some(WORDPIECE), &View::Plain, 1).unwrap()
     };
     let data = read(

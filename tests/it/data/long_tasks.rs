@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::images::{grey, idx};
 use super::{Folder, data_config, get, items, letters, prepared, shared};
-use formwork::data::{Data, Places, Split, TextItem};
+use formwork::data::{Data, SearchPath, Split, TextItem};
 use serde_json::Value;
 
 /// The value of an expression, read from the right; an operation's arguments lie on the stack above its closing mark.
@@ -40,7 +40,7 @@ fn long_listops_are_those_of_the_arena() {
     let golden = include_str!("../../goldens/long_tasks.json");
     let golden: Value = serde_json::from_str(golden).unwrap();
     let golden = &golden["listops"];
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     // The arena's depth also counts the digits below the last operation.
     let keys = "kind = \"listops\"\nmax_depth = 9\nmax_args = 10\nmin_length = 501\nmax_length = 1999\nvalid_items = 2";
     let data = prepared(keys, None, &places, 1).unwrap();
@@ -302,9 +302,9 @@ fn real_data() {
         return;
     }
     let folder = Folder::new();
-    let places = Places::at(
+    let places = SearchPath::with_folders(
         None,
-        Places::new(None).roots().to_vec(),
+        SearchPath::new(None).roots().to_vec(),
         folder.places().cache().to_path_buf(),
     );
     let byte = toml::from_str("kind = \"byte\"").unwrap();

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::path::Path;
 
 use super::{Folder, gzip, shared};
-use formwork::data::Places;
+use formwork::data::SearchPath;
 use formwork::data::catalog::manifest::Manifest;
 use formwork::data::catalog::pull::{FileStatus, pull};
 use formwork::data::files::packed;
@@ -31,13 +31,13 @@ fn the_development_copies_are_what_the_manifests_name() {
     if shared("tinyshakespeare").is_none() {
         return;
     }
-    let places = Places::new(None);
+    let places = SearchPath::new(None);
     let mut checked = 0;
     for manifest in Manifest::all().unwrap() {
         for file in &manifest.files {
             // The official CIFAR-10 archive is not among the development copies.
-            if let Some(path) = manifest.located(file, places.roots()) {
-                file.verified(&path).unwrap();
+            if let Some(path) = manifest.locate(file, places.roots()) {
+                file.verified_bytes(&path).unwrap();
                 checked += 1;
             } else {
                 assert_eq!(file.path, Path::new("cifar-10-binary.tar.gz"));

@@ -3,14 +3,14 @@
 use super::{Folder, data_config, prose, tokenizer_config};
 use formwork::data::masked::masking::{MaskedView, MaskingConfig, Pairs, Unit};
 use formwork::data::{
-    Data, NOT_SCORED, Places, Request, Source, TextItem, Tokenizers, View, prepare,
+    Data, NOT_SCORED, Request, SearchPath, Source, TextItem, Tokenizers, View, prepare,
 };
 use formwork::error::Result;
 use formwork::tokenizer::Tokenizer;
 
 /// Prepares data from `[data]` and `[tokenizer]` and reads it through a view.
 pub(super) fn viewed(
-    places: &Places,
+    places: &SearchPath,
     data: &str,
     tokenizer: Option<&str>,
     view: &View,
@@ -18,13 +18,13 @@ pub(super) fn viewed(
 ) -> Result<Data> {
     let tokenizer = tokenizer.map(tokenizer_config);
     let request = Request {
-        run: None,
+        run_shape: None,
         tokenizer: tokenizer.as_ref(),
-        saved: &Tokenizers::default(),
+        saved_tokenizers: &Tokenizers::default(),
         places,
         seed,
         view,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     prepare(&data_config(data), &request)
@@ -34,7 +34,7 @@ pub(super) fn view(masking: MaskingConfig, pairs: Pairs) -> View {
     View::Masked(MaskedView {
         masking,
         pairs,
-        behind: false,
+        class_token_last: false,
     })
 }
 

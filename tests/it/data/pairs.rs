@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use formwork::data::{
-    Data, DataConfig, ExampleForm, Item, PairItem, Places, Request, Source, Split, Tokenizers,
+    Data, DataConfig, ExampleForm, Item, PairItem, Request, SearchPath, Source, Split, Tokenizers,
     View, prepare,
 };
 use formwork::error::Result;
@@ -22,9 +22,9 @@ impl Folder {
         Self(dir)
     }
 
-    fn places(&self) -> Places {
-        let real = Places::new(None).roots().to_vec();
-        Places::at(Some(self.0.path()), real, self.0.path().join("cache"))
+    fn places(&self) -> SearchPath {
+        let real = SearchPath::new(None).roots().to_vec();
+        SearchPath::with_folders(Some(self.0.path()), real, self.0.path().join("cache"))
     }
 
     pub(super) fn prepare(&self, data: &str, tokenizer: &str) -> Result<Data> {
@@ -41,13 +41,13 @@ impl Folder {
         let tokenizer: Option<TokenizerConfig> =
             (!tokenizer.is_empty()).then(|| toml::from_str(tokenizer).unwrap());
         let request = Request {
-            run: None,
+            run_shape: None,
             tokenizer: tokenizer.as_ref(),
-            saved,
+            saved_tokenizers: saved,
             places: &self.places(),
             seed: 7,
             view: &View::default(),
-            whole_answers: false,
+            compares_answers: false,
             retrieval: None,
         };
         prepare(&data, &request)
@@ -81,7 +81,7 @@ pub(super) fn texts(data: &Data, source: &Arc<dyn Source>) -> Vec<(String, Strin
             let pair = pair(source, sample);
             (
                 text(data.tokenizers.text.as_ref(), &pair.source),
-                text(data.tokenizers.of_targets(), &pair.target),
+                text(data.tokenizers.target_tokenizer(), &pair.target),
             )
         })
         .collect()
@@ -342,7 +342,7 @@ fn the_kinds_say_that_they_give_pairs() {
     for kind in ["pairs", "dates", "number_words", "random_pairs"] {
         let config: DataConfig = toml::from_str(&format!("kind = \"{kind}\"")).unwrap();
         assert_eq!(
-            (config.kind(), config.set().gives()),
+            (config.kind(), config.data_set().example_form()),
             (kind, ExampleForm::Pairs)
         );
     }

@@ -4,7 +4,7 @@
 use super::images::image;
 use super::{get, prepared};
 use formwork::data::synthetic::pathfinder::drawing::{Drawing, Place};
-use formwork::data::{Data, DataSet, PathfinderConfig, Places, Split};
+use formwork::data::{Data, DataSet, PathfinderConfig, SearchPath, Split};
 
 /// Brightness from which a pixel is lit. Lit pixels whose squared distance is at most `NEAR` are neighbours, which joins the
 /// dashes of a path, but not two paths.
@@ -12,7 +12,7 @@ const LIT: u8 = 72;
 const NEAR: i32 = 10;
 
 fn generated(keys: &str, seed: u64) -> Data {
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     prepared(
         &format!("kind = \"pathfinder\"\n{keys}"),
         None,
@@ -129,7 +129,7 @@ fn a_sequence_is_the_image_row_by_row() {
 
 #[test]
 fn paths_without_room_are_refused() {
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     let keys = "kind = \"pathfinder\"\nsize = 16\nlength = 12\nvalid_items = 0";
     let error = prepared(keys, None, &places, 1).err().unwrap().to_string();
     assert!(
@@ -149,7 +149,7 @@ fn crowded_images_are_refused_when_a_run_begins() {
         valid_items: 8,
         ..PathfinderConfig::default()
     };
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     for size in 16..26 {
         let config = crowded(size);
         let keys = format!(

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::Folder;
-use formwork::data::Places;
+use formwork::data::SearchPath;
 
 #[test]
 fn the_first_place_wins_and_gz_may_be_left_out() {
@@ -16,7 +16,7 @@ fn the_first_place_wins_and_gz_may_be_left_out() {
         ("second/whole/d.txt", b"second"),
     ]);
     let root = folder.dir.path();
-    let places = Places::at(
+    let places = SearchPath::with_folders(
         Some(&root.join("experiment")),
         vec![root.join("first"), root.join("second")],
         root.join("cache"),
@@ -38,7 +38,7 @@ fn the_first_place_wins_and_gz_may_be_left_out() {
 
 #[test]
 fn the_environment_comes_before_the_working_folder() {
-    let roots = Places::new(None).roots().to_vec();
+    let roots = SearchPath::new(None).roots().to_vec();
     assert_eq!(
         roots[roots.len() - 2..],
         [PathBuf::from("datasets/data"), "datasets".into()]

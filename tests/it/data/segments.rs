@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::masked::{near, original, text, view, viewed};
 use super::{Folder, shared};
-use formwork::data::files::documents::{self, Beginnings, Reading};
+use formwork::data::files::documents::{self, Beginnings, DocumentFormat};
 use formwork::data::loader::{BatchSize, Order, step_batches};
 use formwork::data::masked::masking::{MaskingConfig, Pairs};
 use formwork::data::{Content, Data, NOT_SCORED, Split, TextItem, View};
@@ -242,9 +242,9 @@ fn the_articles_of_wikitext() {
         return;
     };
     let test = shared("wikitext2/test.txt").unwrap();
-    let reading = Reading {
+    let reading = DocumentFormat {
         beginnings: Beginnings::Wikitext,
-        ..Reading::default()
+        ..DocumentFormat::default()
     };
     let train = shared("wikitext2/train.txt").unwrap();
     let articles = [&train, &valid, &test].map(|path| {

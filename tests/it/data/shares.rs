@@ -3,7 +3,7 @@
 use formwork::data::loader::{BatchSize, Extent, Order, Share, step_batches, step_share};
 use formwork::data::{Item, PairItem, Source, TextItem};
 use formwork::error::Result;
-use formwork::train::gradients::shares;
+use formwork::train::gradients::subtree_ranges;
 use std::sync::Mutex;
 
 /// A source of examples of many lengths that records which were read.
@@ -56,7 +56,7 @@ fn shares_of_a_step_are_its_micro_batches() {
                 let whole = step_batches(&source, &mut order(), 3, step).unwrap();
                 let own = |rank: usize| {
                     let source = Noted::new(pairs);
-                    let part = |all| shares(all, count).swap_remove(rank);
+                    let part = |all| subtree_ranges(all, count).swap_remove(rank);
                     let share = step_share(&source, &mut order(), 3, step, &part).unwrap();
                     let read = source.read.into_inner().unwrap();
                     (share, read)
@@ -65,7 +65,7 @@ fn shares_of_a_step_are_its_micro_batches() {
                 let sent = made.iter().map(|share| share.extent().to_bytes());
                 let extent = sent
                     .map(|bytes| Extent::from_bytes(&bytes).unwrap())
-                    .reduce(Extent::joined)
+                    .reduce(Extent::merged)
                     .unwrap();
                 let all: usize = read.iter().map(Vec::len).sum();
                 assert_eq!(all, rows, "an example is read by one process");
@@ -74,7 +74,7 @@ fn shares_of_a_step_are_its_micro_batches() {
                 }
                 let made: Vec<_> = made
                     .into_iter()
-                    .flat_map(|share| share.of(extent))
+                    .flat_map(|share| share.in_step(extent))
                     .collect();
                 assert!(
                     made == whole,

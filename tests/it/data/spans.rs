@@ -81,7 +81,7 @@ fn pairs_are_those_of_the_t5_package() {
         for (row, length) in lengths.iter().map(|length| *length as usize).enumerate() {
             let mask: Vec<bool> = masks[at..at + length].iter().map(|x| *x == 1).collect();
             let text: Vec<i32> = (0..length as i32).collect();
-            let ours = spans::sides(&text, &mask, &sentinels);
+            let ours = spans::source_and_target(&text, &mask, &sentinels);
             for (side, (ids, lengths)) in theirs.iter().enumerate() {
                 let end = read[side] + lengths[row] as usize;
                 assert_eq!(ours[side], ids[read[side]..end], "{length} tokens");
@@ -104,7 +104,7 @@ fn texts_are_as_long_as_the_t5_package_says() {
     for config in settings(&oracle) {
         for context in contexts.iter().map(|context| *context as usize) {
             let theirs = theirs.next().unwrap();
-            let ours = config.filling(context);
+            let ours = config.max_counts(context);
             let (text, target) = (
                 ours.text as i32 - theirs[0],
                 ours.target() as i32 - theirs[1],

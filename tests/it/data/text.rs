@@ -37,7 +37,7 @@ fn random_windows_reach_every_start_and_no_further() {
     let folder = Folder::with(&[("t.txt", b"abcdefgh")]);
     let data = "kind = \"text\"\npath = \"t.txt\"\nvalid_fraction = 0.0\ncontext = 4";
     let data = folder.prepare(data, BYTES).unwrap();
-    assert!(data.valid.is_none() && data.train.drawn());
+    assert!(data.valid.is_none() && data.train.is_endless());
     let starts: std::collections::BTreeSet<String> = (0..500)
         .map(|s| letters(&get(&data.train, s).inputs))
         .collect();
@@ -274,13 +274,13 @@ fn a_saved_tokenizer_is_not_trained_again() {
     let config = super::data_config("kind = \"text\"\npath = \"t.txt\"\ncontext = 4");
     let saved = formwork::tokenizer::Tokenizer::of_characters("cbaz", None).unwrap();
     let request = Request {
-        run: None,
+        run_shape: None,
         tokenizer: None,
-        saved: &Tokenizers::one(saved.clone()),
+        saved_tokenizers: &Tokenizers::single(saved.clone()),
         places: &folder.places(),
         seed: 7,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     let data = formwork::data::prepare(&config, &request).unwrap();
@@ -297,8 +297,8 @@ fn real_sets_split_as_published() {
         return;
     }
     let folder = Folder::new();
-    let places = formwork::data::Places::new(None);
-    let places = formwork::data::Places::at(
+    let places = formwork::data::SearchPath::new(None);
+    let places = formwork::data::SearchPath::with_folders(
         None,
         places.roots().to_vec(),
         folder.dir.path().to_path_buf(),

@@ -5,7 +5,7 @@ use super::{Folder, data_config, prepared, tokenizer_config};
 use formwork::data::batch::{Content, SpeechShape, SpokenItem};
 use formwork::data::loader::{BatchSize, Order, step_batches};
 use formwork::data::speech::{LogMel, samples};
-use formwork::data::{Data, Item, Places, Request, Source, Split, View, prepare};
+use formwork::data::{Data, Item, Request, SearchPath, Source, Split, View, prepare};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -216,13 +216,13 @@ fn recordings_that_are_too_long_are_left_out_of_training_and_cut_elsewhere() {
     assert!(refused.to_string().contains("nothing to train on"));
     let tokenizer = tokenizer_config("kind = \"byte\"");
     let request = Request {
-        run: Some(&data.shape),
+        run_shape: Some(&data.shape),
         tokenizer: Some(&tokenizer),
-        saved: &data.tokenizers,
+        saved_tokenizers: &data.tokenizers,
         places: &folder.places(),
         seed: 7,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     let evaluated = prepare(&data_config(&long), &request).unwrap();
@@ -290,7 +290,7 @@ fn training_recordings_are_masked_by_their_draw() {
 
 #[test]
 fn dialled_numbers_are_drawn_and_held_out() {
-    let places = Places::at(None, Vec::new(), "none".into());
+    let places = SearchPath::with_folders(None, Vec::new(), "none".into());
     let keys = "kind = \"dialled_digits\"\ndigits = [1, 3]\nseconds = 1.0\nn_mels = 16\nvalid_items = 40\ntest_items = 20\n";
     let data = prepared(keys, None, &places, 1).unwrap();
     let other = prepared(keys, None, &places, 2).unwrap();

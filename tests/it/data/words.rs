@@ -1,7 +1,7 @@
 //! `[tokenizer] kind = "word"`: words by frequency, `<eos>` at the end of each line, `<unk>` for rare ones.
 
 use super::{Folder, shared, tokenizer_config};
-use formwork::data::Places;
+use formwork::data::SearchPath;
 use formwork::tokenizer::Tokenizer;
 
 const TEXT: &str = "the cat saw the dog .\nthe dog saw <unk>\n\nthe end .\n";
@@ -109,9 +109,9 @@ fn wikitext_2_has_its_published_size() {
         return;
     }
     let folder = Folder::new();
-    let places = Places::at(
+    let places = SearchPath::with_folders(
         None,
-        Places::new(None).roots().to_vec(),
+        SearchPath::new(None).roots().to_vec(),
         folder.dir.path().into(),
     );
     let tokenizer = tokenizer_config("kind = \"word\"");

@@ -5,8 +5,8 @@ use burn::module::ModuleVisitor;
 use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::error::Error;
-use formwork::experiment::{Loaded, annotated_toml, load_text, resolved_toml};
-use formwork::model::{ModelInputs, Transformer, preset};
+use formwork::experiment::{LoadedExperiment, annotated_toml, load_text, resolved_toml};
+use formwork::model::{BuildContext, Transformer, preset};
 use formwork::nn::{Kind, attention, feed_forward, norm, position, vocabulary};
 use formwork::rng::{Purpose, Stream};
 use formwork::{data, task, tokenizer, train};
@@ -228,7 +228,7 @@ struct Seen;
 impl ModuleVisitor for Seen {}
 
 /// Checks what must hold for an accepted experiment.
-fn sound(loaded: &Loaded) {
+fn sound(loaded: &LoadedExperiment) {
     let text = resolved_toml(&loaded.experiment);
     for text in [text, annotated_toml(loaded)] {
         let again = judged(&text, &[]).unwrap_or_else(|e| panic!("resolved, it says: {e}\n{text}"));
@@ -237,7 +237,7 @@ fn sound(loaded: &Loaded) {
     let model = &loaded.experiment.model;
     let few = |model: Transformer| model.depths().all(|depth| depth.blocks() < 100);
     if model.transformer().is_none_or(few) && loaded.experiment.data.context() < 10_000 {
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(loaded.experiment.data.context(), 10),
             seed: 1,
             device: &Device::default(),

@@ -2,7 +2,9 @@
 
 use super::{RIGHT, judged};
 use formwork::data::SpeechShape;
-use formwork::experiment::{Loaded, Origin, annotated_toml, load, load_text, resolved_toml};
+use formwork::experiment::{
+    LoadedExperiment, Origin, annotated_toml, load, load_text, resolved_toml,
+};
 use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
@@ -12,19 +14,19 @@ use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
-fn right(sets: &[&str]) -> Loaded {
+fn right(sets: &[&str]) -> LoadedExperiment {
     let sets: Vec<String> = sets.iter().map(|s| s.to_string()).collect();
     judged(RIGHT, &sets).unwrap()
 }
 
-fn decoder(loaded: &Loaded) -> &DecoderConfig {
+fn decoder(loaded: &LoadedExperiment) -> &DecoderConfig {
     match &loaded.experiment.model {
         ModelConfig::Decoder(decoder) => decoder,
         other => panic!("a model of kind {}", other.kind()),
     }
 }
 
-fn line(loaded: &Loaded, key: &str) -> usize {
+fn line(loaded: &LoadedExperiment, key: &str) -> usize {
     match loaded.origin(key) {
         Origin::File { line, .. } => *line,
         other => panic!("{key} comes from {other:?}"),
@@ -71,7 +73,7 @@ fn placement_and_position_are_one_key() {
 
 #[test]
 fn the_same_kind_keeps_the_keys_below_and_another_drops_them() {
-    let theta = |loaded: &Loaded| match &decoder(loaded).stack.position {
+    let theta = |loaded: &LoadedExperiment| match &decoder(loaded).stack.position {
         PositionConfig::Rotary(c) => c.theta,
         other => panic!("{other:?}"),
     };
@@ -206,7 +208,7 @@ fn every_preset_makes_sense() {
         };
         let task = format!("task={{ kind = \"{task}\"{globals} }}");
         let mut sets = vec![format!("model.preset={name}"), task];
-        if model.remembered() > 0 {
+        if model.evaluation_memory() > 0 {
             let carried = ["train.carry_state=true", "data.windows=contiguous"];
             sets.extend(carried.map(String::from));
         }

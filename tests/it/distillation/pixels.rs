@@ -6,12 +6,12 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, Content, ImageBatch};
 use formwork::data::images::normalise::{Normalise, Renormalise};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::task::distillation::losses;
 use formwork::task::{Objective, Task, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const OURS: [[f32; 2]; 2] = [[0.3, 0.4], [0.2, 0.3]];
@@ -41,7 +41,7 @@ fn task(config: &Value, seed: u64) -> Objective {
         ..Shape::default()
     };
     let device = Device::flex().autodiff();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed,
         device: &device,
@@ -51,7 +51,7 @@ fn task(config: &Value, seed: u64) -> Objective {
     let model: ModelConfig = serde_json::from_value(model).unwrap();
     let config: TaskConfig = serde_json::from_value(config.clone()).unwrap();
     let task = config.init(&model, &inputs, false).unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_teacher_reads_pixels_in_its_own_normalisation() {
     let pixels = Renormalise::between([mean, std], [&THEIRS[0], &THEIRS[1]], 2);
     let teacher = task(&of, 6);
     let student = |pixels: Option<Renormalise>| {
-        let student = task(&config, 5).0.taught_by(teacher.clone().0);
+        let student = task(&config, 5).0.with_teacher(teacher.clone().0);
         Objective(student.with_pixels(pixels))
     };
     let soft = |pixels: Option<Renormalise>| {
@@ -72,7 +72,7 @@ fn a_teacher_reads_pixels_in_its_own_normalisation() {
     let scores = |task: &Objective, batch: &Batch| {
         let outputs = task
             .0
-            .distils()
+            .as_distillable()
             .unwrap()
             .outputs(batch, &Pass::evaluation());
         outputs.scores
@@ -88,8 +88,8 @@ fn a_teacher_reads_pixels_in_its_own_normalisation() {
         (unturned / wanted - 1.0).abs() > 1e-3,
         "{unturned} and {wanted}"
     );
-    let turned = teacher.0.distils().unwrap();
-    let turned = turned.outputs_of(&batch(OURS), &pixels.unwrap(), &Pass::evaluation());
+    let turned = teacher.0.as_distillable().unwrap();
+    let turned = turned.outputs_renormalised(&batch(OURS), &pixels.unwrap(), &Pass::evaluation());
     let off = difference(&values(turned.scores), &values(theirs));
     assert!(off < 1e-5, "{off:e}");
 }

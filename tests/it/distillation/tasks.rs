@@ -9,11 +9,11 @@ use burn::tensor::Device;
 use burn::train::InferenceStep;
 use formwork::data::batch::{Content, ImageBatch, TextBatch};
 use formwork::data::{Batch, Shape};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::task::{KINDS, Objective, Task, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{list, materialised, name_parameters};
+use formwork::train::parameters::{list, materialize, name_parameters};
 use serde_json::{Value, json};
 
 /// A task, a model that learns it, and a batch.
@@ -110,14 +110,14 @@ impl Case {
             ..Shape::of_text(9, VOCAB as usize)
         };
         let device = Device::flex().autodiff();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed,
             device: &device,
         };
         let model: ModelConfig = serde_json::from_value(model.clone()).unwrap();
         let task = task.init(&model, &inputs, false).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     }
 
     /// Builds a student of seed 5 with one layer and further model keys, under a teacher of seed `teacher` with `layers`
@@ -146,7 +146,7 @@ impl Case {
         }
         let student = self.fresh(&task, &own, 5);
         let teacher = self.fresh(&of, &deep(layers), teacher);
-        Objective(student.0.taught_by(teacher.0))
+        Objective(student.0.with_teacher(teacher.0))
     }
 }
 
@@ -281,7 +281,7 @@ fn a_token_of_its_own_learns_from_the_teacher() {
         let of: TaskConfig = serde_json::from_value(plain.of.clone()).unwrap();
         let teacher = plain.fresh(&of, &plain.model, 6);
         let task = case.taught(&keys, &json!({}), 6, 1);
-        let task = Objective(task.0.taught_by(teacher.0));
+        let task = Objective(task.0.with_teacher(teacher.0));
         let gradient = accumulate(&task, vec![case.batch.clone()]);
         let gradients = gradients_of(&task, &gradient.gradients);
         let moved = |path: &str| gradients[path].values.iter().any(|x| *x != 0.0);
@@ -342,6 +342,6 @@ fn tasks_that_can_be_distilled_do() {
         let of: TaskConfig = serde_json::from_value(case.of.clone()).unwrap();
         assert!(of.facts().can_be_distilled());
         let task = case.fresh(&of, &case.model, 1);
-        assert!(task.0.distils().is_some(), "{}", case.name());
+        assert!(task.0.as_distillable().is_some(), "{}", case.name());
     }
 }

@@ -13,7 +13,7 @@ use formwork::data::Shape;
 use formwork::kernel::Visibility;
 use formwork::model::decoder::DecoderInput;
 use formwork::model::language::AnyLanguageModel;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::attention::Attention;
 use formwork::nn::attention::LayerCache;
 use formwork::nn::attention::adaptive_span::AdaptiveSpan;
@@ -166,7 +166,7 @@ fn decoder(keys: &Value, device: &Device) -> Decoder {
     }
     let config = json!({ "n_layers": 1, "d_model": 16, "attention": attention });
     let config: DecoderConfig = serde_json::from_value(config).unwrap();
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(250, 17),
         seed: 5,
         device,
@@ -189,11 +189,15 @@ fn decoding_keeps_the_keys_of_the_spans_alone() {
     for at in 100..250 {
         let got = read(at..at + 1, Some(&mut state));
         equal(&got, &whole[at * 16..(at + 1) * 16], "cached");
-        let Some(cache) = state.layers[0].own.kept::<LayerCache>() else {
+        let Some(cache) = state.layers[0].own.decoding_state::<LayerCache>() else {
             panic!("decoding keeps keys and values")
         };
         // ⌈5.3 + 4⌉ keys, the query's own included.
-        assert!(cache.room() <= 2 * 9 + 16, "room for {}", cache.room());
+        assert!(
+            cache.capacity() <= 2 * 9 + 16,
+            "room for {}",
+            cache.capacity()
+        );
     }
 }
 
@@ -205,7 +209,7 @@ fn updates_keep_spans_within_their_range() {
             json!({ "max_span": 64, "ramp": 8, "init_span": 0.25, "span_loss": coefficient });
         let model = decoder(&keys, &device());
         let task = Objective(CausalLm::new(model, &CausalLmConfig::default(), 11, false));
-        let task = parameters::materialised(parameters::name_parameters(task));
+        let task = parameters::materialize(parameters::name_parameters(task));
         let inputs: Vec<i32> = (0..60).map(|i| (i * 7 + i / 3) % 17).collect();
         let targets: Vec<i32> = inputs.iter().map(|i| (i + 1) % 17).collect();
         let batch = batches::of_texts(&inputs, &targets, 2);

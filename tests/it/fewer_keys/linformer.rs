@@ -8,7 +8,7 @@ use burn::module::{Module, Param};
 use burn::tensor::{Gradients, Tensor};
 use formwork::data::Shape;
 use formwork::kernel::Visibility;
-use formwork::model::{EncoderConfig, ModelInputs};
+use formwork::model::{BuildContext, EncoderConfig};
 use formwork::nn::attention::linformer::{Linformer, Projection};
 use formwork::nn::attention::{Attention, AttentionShape};
 use formwork::nn::layer::{Layer, LayerContext};
@@ -129,13 +129,13 @@ fn layers_share_a_projection_as_pypi_s() {
         )
     };
     let [first, second] = [of(0), of(1)];
-    assert!(second.project_keys.is_none() && second.lent().is_none());
+    assert!(second.project_keys.is_none() && second.lent_matrix().is_none());
     let x = tensor::<3>(&oracle, "x").require_grad();
     let pass = Pass::evaluation();
     let mut out = x.clone();
     for layer in [&first, &second] {
-        let mut cx = LayerContext::alone(9, &pass);
-        cx.lent = first.lent();
+        let mut cx = LayerContext::standalone(9, &pass);
+        cx.lent = first.lent_matrix();
         out = layer.forward(out, &mut cx);
     }
     agrees(&oracle, "layerwise.out", out.clone());
@@ -152,7 +152,7 @@ fn parameters(sharing: &str) -> usize {
         "attention": { "kind": "linformer", "n_heads": 4, "k": 5, "sharing": sharing },
     }))
     .unwrap();
-    let model = config.init(&ModelInputs {
+    let model = config.init(&BuildContext {
         shape: &Shape::of_text(12, 17),
         seed: 5,
         device: &device(),
@@ -213,8 +213,8 @@ fn with_nothing_projected_it_is_dense() {
         layer.project_values = layer.project_values.map(|_| identity());
         let x = some(2, 70);
         let pass = Pass::evaluation();
-        let mut cx = LayerContext::alone(70, &pass);
-        cx.lent = layer.lent();
+        let mut cx = LayerContext::standalone(70, &pass);
+        cx.lent = layer.lent_matrix();
         let ours = layer.forward(x.clone(), &mut cx);
         near(ours, attend(&dense, x, &Visibility::ALL), sharing);
     }

@@ -10,9 +10,9 @@ use burn::tensor::{Device, Gradients, Tensor};
 use formwork::data::Shape;
 use formwork::kernel::Visibility;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, DecoderConfig, LanguageModel};
 use formwork::nn::attention::Attention;
-use formwork::nn::attention::memory_compressed::{Compressed, MemoryCompressed};
+use formwork::nn::attention::memory_compressed::{CompressedState, MemoryCompressed};
 use formwork::nn::linear::Linear;
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
@@ -130,7 +130,7 @@ fn with_blocks_of_one_that_are_themselves_it_is_dense() {
     for (causal, visible) in [
         (true, Visibility::causal()),
         (false, Visibility::ALL),
-        (false, Visibility::of_lengths(&[100, 61])),
+        (false, Visibility::from_lengths(&[100, 61])),
         (
             true,
             Visibility {
@@ -186,7 +186,7 @@ fn decoding_keeps_a_third_of_the_keys() {
             "attention": { "kind": "memory_compressed", "n_heads": 4, "null_key": null_key },
         }))
         .unwrap();
-        let model = config.init(&ModelInputs {
+        let model = config.init(&BuildContext {
             shape: &Shape::of_text(200, 17),
             seed: 5,
             device: &Device::flex(),
@@ -203,7 +203,7 @@ fn decoding_keeps_a_third_of_the_keys() {
             let got = read(at..at + chunk, Some(&mut state));
             equal(&got, &whole[at * 16..(at + chunk) * 16], "cached");
             at += chunk;
-            let Some(kept) = state.layers[0].own.kept::<Compressed>() else {
+            let Some(kept) = state.layers[0].own.decoding_state::<CompressedState>() else {
                 panic!("decoding keeps compressed keys")
             };
             assert_eq!(kept.keys(), at / 3 + usize::from(null_key));

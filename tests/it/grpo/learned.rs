@@ -9,13 +9,13 @@ use burn::tensor::Device;
 use burn::train::{InferenceStep, TrainStep};
 use formwork::data::batch::Batch;
 use formwork::data::{NOT_SCORED, Shape};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::grpo::Judge;
-use formwork::task::{Objective, StepOutput, TaskConfig, Trained};
+use formwork::task::{Objective, StepOutput, TaskConfig, TrainableModel};
 use formwork::tokenizer::Tokenizer;
 use formwork::train::gradients::{accumulate, accumulate_from};
 use formwork::train::optim::{self, OptimizerConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 /// The vocabulary's characters, ordered by id; the line break, 7, ends a text.
@@ -30,13 +30,13 @@ fn small(keys: &Value, dropout: f64) -> Objective {
         let model = json!({ "kind": "decoder", "n_layers": 2, "d_model": 16, "dropout": dropout, "position": { "kind": "learned" },
             "attention": { "kind": "multi_head", "n_heads": 2 }, "init": { "kind": "gpt2", "std": 0.3 } });
         let model: ModelConfig = serde_json::from_value(model).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(CONTEXT, ALPHABET.len()),
             seed,
             device,
         };
         let task = config.init(&model, &inputs, true).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     };
     let mut config = json!({ "kind": "grpo", "group_size": 4 });
     for (key, value) in keys.as_object().unwrap() {
@@ -46,7 +46,7 @@ fn small(keys: &Value, dropout: f64) -> Objective {
     let reference = task(json!({ "kind": "causal_lm" }), 6, &Device::flex());
     let tokenizer = Tokenizer::of_characters(ALPHABET, Some('\n')).unwrap();
     let judge = Judge::new(tokenizer, vec![END as u32], None);
-    Objective(policy.0.taught_by(reference.0).judged_by(judge))
+    Objective(policy.0.with_teacher(reference.0).with_judge(judge))
 }
 
 /// Four prompts of two lengths; the right answer is `b`.
@@ -148,7 +148,7 @@ fn an_evaluation_writes_the_likeliest_and_its_loss_is_the_reward_with_the_other_
     assert_eq!(one.loss.sum, -one.metrics["reward"].sum);
     assert_eq!(one.metrics["reward"], one.metrics["exact_match"]);
     assert_eq!(one.metrics["reward"].weight, 4.0);
-    assert!(!one.is_of_tokens(), "no perplexity of rewards");
+    assert!(!one.is_token_loss(), "no perplexity of rewards");
 }
 
 #[test]
@@ -160,18 +160,18 @@ fn without_rewards_it_scores_texts_as_a_language_model_does() {
         let model = json!({ "kind": "decoder", "n_layers": 1, "d_model": 16,
             "attention": { "kind": "multi_head", "n_heads": 2 } });
         let model: ModelConfig = serde_json::from_value(model).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &Shape::of_text(CONTEXT, ALPHABET.len()),
             seed: 3,
             device: &Device::flex(),
         };
-        let task = materialised(name_parameters(
+        let task = materialize(name_parameters(
             config.init(&model, &inputs, false).unwrap(),
         ));
         InferenceStep::step(&task, batch.clone().into())
     });
     assert_eq!(found[0], found[1]);
-    assert!(found[0].is_of_tokens());
+    assert!(found[0].is_token_loss());
 }
 
 /// One token after each prompt, right if it is `b`: among eight tokens, the policy finds it and keeps to it.

@@ -7,7 +7,7 @@ use super::keys::{changed, read};
 use super::ties::import;
 use super::{assert_outputs, fixture, infer, shown};
 use formwork::interop::families::HfShape;
-use formwork::interop::{other_computations, read_hf};
+use formwork::interop::{computation_differences, read_hf};
 use formwork::model::ModelConfig;
 use formwork::nn::position::PositionConfig;
 use formwork::nn::position::rotary::{RotaryConfig, ScalingConfig, YarnScalingConfig};
@@ -50,12 +50,12 @@ fn the_width_of_heads_goes_out_where_it_is_unusual() {
         for (width, written) in [(10, Some(json!(10))), (0, None)] {
             let given = (width > 0).then(|| json!(width));
             let first = read(&changed(name, &[("head_dim", json!(given))])).unwrap();
-            let Some(mut out) = first.family.written(&first.shape) else {
+            let Some(mut out) = first.family.config_json(&first.shape) else {
                 panic!("{name}: head_dim = {width} is not written")
             };
             assert_eq!(out.get("head_dim"), written.as_ref(), "{name}");
             out["model_type"] = json!(first.family.model_type);
-            let differ = other_computations(&first.shape, &read(&out).unwrap().shape);
+            let differ = computation_differences(&first.shape, &read(&out).unwrap().shape);
             assert!(differ.is_empty(), "{name}: {differ:?}");
         }
     }
@@ -160,7 +160,7 @@ fn one_kind_of_layers_always_truncates() {
         );
         let first = read(&changed(name, &stretched(false))).unwrap();
         let mut ours = first.shape.clone();
-        assert!(first.family.written(&ours).is_some(), "{name}");
+        assert!(first.family.config_json(&ours).is_some(), "{name}");
         let stack = match &mut ours.model {
             ModelConfig::Decoder(config) => &mut config.stack,
             ModelConfig::Encoder(config) => &mut config.stack,
@@ -173,7 +173,7 @@ fn one_kind_of_layers_always_truncates() {
             panic!("{name} has another scaling")
         };
         yarn.truncate = false;
-        assert!(first.family.written(&ours).is_none(), "{name}");
+        assert!(first.family.config_json(&ours).is_none(), "{name}");
     }
 }
 
@@ -290,12 +290,12 @@ fn keys_that_a_class_does_not_have_are_refused() {
 #[test]
 fn embeddings_that_are_scaled_are_not_written_as_led_s() {
     let mut led = read(&changed("led_1", &[])).unwrap();
-    assert!(led.family.written(&led.shape).is_some());
+    assert!(led.family.config_json(&led.shape).is_some());
     let ModelConfig::EncoderDecoder(config) = &mut led.shape.model else {
         unreachable!("LED is an encoder-decoder")
     };
     config.embedding_scale = true;
-    assert!(led.family.written(&led.shape).is_none());
+    assert!(led.family.config_json(&led.shape).is_none());
 }
 
 /// An unknown architecture is reported before the weights are read, which may be missing.

@@ -40,7 +40,7 @@ fn translates(name: &str, usual: &str) {
     for row in expected(name, "sources") {
         let (language, text) = (word(&row[0]), word(&row[1]));
         let ids: Vec<u32> = serde_json::from_value(row[2].clone()).unwrap();
-        let named = read_by.reading_language(language).unwrap();
+        let named = read_by.with_named_source_language(language).unwrap();
         assert_eq!(named.encode_framed(text).unwrap(), ids, "{name}: {row:?}");
         if language == usual {
             let own = read_by.encode_framed(text).unwrap();
@@ -106,7 +106,7 @@ fn a_forced_language_is_that_of_targets() {
     let kept = Tokenizer::load(&run.join("tokenizer.json")).unwrap();
     assert_eq!(kept.target_language(), kept.id("en_XX"));
     let opening = [kept.id("</s>"), kept.id("en_XX")].map(Option::unwrap);
-    assert_eq!(kept.target_opening().unwrap(), opening);
+    assert_eq!(kept.target_prefix().unwrap(), opening);
     let rows = expected("mbart_50", "written");
     let wanted = rows
         .iter()
@@ -146,7 +146,7 @@ fn a_run_is_trained_between_two_languages() {
     let kept = Tokenizer::load(Path::new(&at("tuned/tokenizer.json"))).unwrap();
     let id = |name: &str| kept.id(name).unwrap();
     let [german, french, end] = ["deu_Latn", "fra_Latn", "</s>"].map(id);
-    assert_eq!(kept.target_opening().unwrap(), [end, french]);
+    assert_eq!(kept.target_prefix().unwrap(), [end, french]);
     let source = kept.encode_framed("der Mann").unwrap();
     assert_eq!((source[0], source.last()), (german, Some(&end)));
     output(&["export", &at("tuned"), &at("out")]);
@@ -193,7 +193,7 @@ fn other_languages_are_refused() {
         .unwrap()
         .tokenizer;
     let name = bart.token(5).unwrap();
-    let why = bart.reading_language(&name).unwrap_err();
+    let why = bart.with_named_source_language(&name).unwrap_err();
     assert!(why.contains("of which none is a language"), "{why}");
     let names = MarkNames {
         source_language: Some(name),

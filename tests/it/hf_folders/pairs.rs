@@ -4,7 +4,7 @@ use super::files::copy;
 use super::ties::{config, import};
 use super::{fixture, shown};
 use crate::binary::{failure, output, shipped};
-use formwork::train::run_files;
+use formwork::train::run_manifest;
 use serde_json::Value;
 use std::path::Path;
 
@@ -180,7 +180,7 @@ fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
     // Damaged settings of a run are an error instead of being left out silently.
     let kept = Path::new(&at("marian")).join("hf_tokenizer_config.json");
     std::fs::write(&kept, "[\"en\"]").unwrap();
-    run_files::seal(Path::new(&at("marian"))).unwrap();
+    run_manifest::seal(Path::new(&at("marian"))).unwrap();
     let (_, said) = failure(&["export", &at("marian"), &at("again")]);
     assert!(
         said.contains("hf_tokenizer_config.json is damaged: it is no JSON object"),

@@ -13,10 +13,10 @@ use burn::train::InferenceStep;
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, CaptionedBatch, Content, ImageBatch, TextBatch};
 use formwork::evaluate::metric;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{METRICS, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 const IMAGE: [usize; 3] = [3, 8, 8];
@@ -101,12 +101,12 @@ impl Case {
             image: Some(IMAGE),
             ..Shape::of_text(COLS, VOCAB as usize)
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed,
             device: &Device::flex().autodiff(),
         };
-        materialised(name_parameters(
+        materialize(name_parameters(
             task.init(&self.model(dropout), &inputs, false).unwrap(),
         ))
     }
@@ -119,7 +119,7 @@ fn batch() -> Batch {
         targets: Vec::new(),
         segments: None,
         labels: None,
-        halves: [0; 2],
+        segment_lengths: [0; 2],
         ..texts(&[0; 4])
     };
     let images = ImageBatch {

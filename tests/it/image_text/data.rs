@@ -4,7 +4,9 @@ use super::runs::SHAPES;
 use crate::binary::{failure, output};
 use crate::in_folder::{trained, written};
 use formwork::data::batch::{CaptionedItem, Item};
-use formwork::data::{self, Data, DataConfig, Places, Request, Source, Split, Tokenizers, View};
+use formwork::data::{
+    self, Data, DataConfig, Request, SearchPath, Source, Split, Tokenizers, View,
+};
 use formwork::error::Result;
 use formwork::tokenizer::TokenizerConfig;
 use std::collections::BTreeSet;
@@ -18,12 +20,12 @@ pub fn prepared(folder: &Path, keys: &str, tokenizer: bool) -> Result<Data> {
     let words: TokenizerConfig = toml::from_str("kind = \"word\"").unwrap();
     let request = Request {
         tokenizer: tokenizer.then_some(&words),
-        saved: &Tokenizers::default(),
-        run: None,
-        places: &Places::new(None),
+        saved_tokenizers: &Tokenizers::default(),
+        run_shape: None,
+        places: &SearchPath::new(None),
         seed: 3,
         view: &View::EncodedSeparately,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     data::prepare(&config.with_paths(place), &request)

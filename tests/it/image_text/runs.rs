@@ -4,7 +4,7 @@ use crate::binary::{output, shipped};
 use crate::in_folder::{goes_on_to_the_same_bits, trained, written};
 use crate::inspect::looked::json;
 use formwork::data::batch::Item;
-use formwork::data::{self, DataConfig, Places, Request, Tokenizers, View};
+use formwork::data::{self, DataConfig, Request, SearchPath, Tokenizers, View};
 use formwork::tokenizer::Tokenizer;
 use safetensors::tensor::SafeTensors;
 use std::fs;
@@ -66,12 +66,12 @@ pub fn pictures(folder: &Path, data: &str, count: usize) -> Vec<(PathBuf, String
     let config: DataConfig = toml::from_str(data).unwrap();
     let request = Request {
         tokenizer: None,
-        saved: &Tokenizers::default(),
-        run: None,
-        places: &Places::new(None),
+        saved_tokenizers: &Tokenizers::default(),
+        run_shape: None,
+        places: &SearchPath::new(None),
         seed: 7,
         view: &View::EncodedSeparately,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: None,
     };
     let data = data::prepare(&config, &request).unwrap();

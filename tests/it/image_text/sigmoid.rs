@@ -7,7 +7,7 @@ use crate::inspect::looked::json;
 use crate::oracle::{Oracle, difference};
 use burn::tensor::{Device, Tensor, TensorData};
 use formwork::task::image_text::sigmoid::pairwise;
-use formwork::task::text_embedding::losses::{Groups, normalized};
+use formwork::task::text_embedding::losses::{Groups, normalize_rows};
 
 fn given<const D: usize>(oracle: &Oracle, name: &str, device: &Device) -> Tensor<D> {
     let array = oracle.array(name);
@@ -27,7 +27,7 @@ fn the_loss_and_its_gradients_are_those_of_torch() {
             let bias: Tensor<2> = b.clone().reshape([1, 1]);
             cosines * scale + bias
         };
-        let (images, texts) = (normalized(u.clone()), normalized(v.clone()));
+        let (images, texts) = (normalize_rows(u.clone()), normalize_rows(v.clone()));
         let loss = pairwise(&images, &texts, scaled, Groups::of(group)).loss / 7.0;
         let gradients = loss.backward();
         let ours = loss.into_scalar::<f32>();

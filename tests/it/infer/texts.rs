@@ -3,7 +3,7 @@
 use super::tasks::{ALL, ROWS, SOURCE, SOURCES, VOCAB, ids, near, own_loss, pairs, run};
 use super::{Arrays, Given, arguments, inferred, write_inputs};
 use crate::binary::failure;
-use formwork::data::batch::{Content, QuestionAnswer, TextBatch, Window};
+use formwork::data::batch::{Content, ContextWindow, QuestionAnswer, TextBatch};
 use formwork::data::{NOT_SCORED, Shape};
 use std::sync::Arc;
 
@@ -80,14 +80,14 @@ fn answers_to_questions() {
     let answers = [[1, 2], [0, 0], [2, 3]];
     let side = |side: usize| Given::i64(&[ROWS], &answers.map(|answer| answer[side]));
     let labels = [("start_positions", side(0)), ("end_positions", side(1))];
-    let window = Arc::new(Window {
+    let window = Arc::new(ContextWindow {
         question: 0,
         id: "0".into(),
         context: "ab".into(),
-        places: vec![[0, 1], [1, 2]],
+        byte_ranges: vec![[0, 1], [1, 2]],
         first: 1,
-        none: 0,
-        right: [].into(),
+        no_answer_position: 0,
+        accepted_answers: [].into(),
         may_have_no_answer: true,
     });
     let asked = answers.map(|answer| QuestionAnswer {

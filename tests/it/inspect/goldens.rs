@@ -3,7 +3,7 @@
 use crate::oracle::Oracle;
 use burn::tensor::TensorData;
 use formwork::inspect::filters::Filters;
-use formwork::inspect::heads::{Head, Heads};
+use formwork::inspect::heads::{HeadStatistics, HeadSums};
 use formwork::inspect::positions::Similarity;
 use formwork::inspect::rollout::rollouts;
 use formwork::inspect::weights::{Layout, Weights};
@@ -41,7 +41,7 @@ fn layers(golden: &Oracle, name: &str) -> BTreeMap<AttentionKey, Weights> {
         let data = TensorData::new(values.to_vec(), [1, heads, queries, keys]);
         let at = AttentionKey {
             network: String::new(),
-            crossed: false,
+            is_cross: false,
             layer,
         };
         (at, Weights::of(&data))
@@ -49,8 +49,8 @@ fn layers(golden: &Oracle, name: &str) -> BTreeMap<AttentionKey, Weights> {
     array.values.chunks(size).enumerate().map(layer).collect()
 }
 
-fn heads(layout: Layout, example: &BTreeMap<AttentionKey, Weights>) -> Vec<Head> {
-    let mut heads = Heads::new(layout);
+fn heads(layout: Layout, example: &BTreeMap<AttentionKey, Weights>) -> Vec<HeadStatistics> {
+    let mut heads = HeadSums::new(layout);
     // The example is added twice, so that sums which should be means over examples show.
     heads.add(example);
     heads.add(example);
@@ -61,8 +61,8 @@ fn heads(layout: Layout, example: &BTreeMap<AttentionKey, Weights>) -> Vec<Head>
 fn heads_look_as_far_and_as_widely() {
     let golden = Oracle::open("inspect");
     let example = layers(&golden, "weights");
-    let line = heads(Layout::Line, &example);
-    let of = |of: fn(&Head) -> f64| line.iter().map(of).collect::<Vec<_>>();
+    let line = heads(Layout::Sequence, &example);
+    let of = |of: fn(&HeadStatistics) -> f64| line.iter().map(of).collect::<Vec<_>>();
     near(
         of(|h| h.entropy),
         &golden.array("entropy").values,
@@ -74,7 +74,7 @@ fn heads_look_as_far_and_as_widely() {
         "largest",
     );
     near(of(|h| h.first), &golden.array("first").values, "first");
-    let distances = |heads: &[Head]| {
+    let distances = |heads: &[HeadStatistics]| {
         heads
             .iter()
             .map(|h| h.distance.unwrap())
@@ -90,7 +90,7 @@ fn heads_look_as_far_and_as_widely() {
 fn keys_behind_a_query_of_a_decoder_do_not_count() {
     let golden = Oracle::open("inspect");
     let example = layers(&golden, "causal");
-    let found = heads(Layout::Line, &example);
+    let found = heads(Layout::Sequence, &example);
     let ours = found.iter().flat_map(|head| head.by_distance.clone());
     near(
         ours,
@@ -122,7 +122,7 @@ fn attention_rolls_out() {
     example.insert(odd.0.clone(), odd.1);
     assert_eq!(rollouts(&example).remove("").unwrap(), Err(2));
     let (mut at, weights) = example.pop_last().unwrap();
-    at.crossed = true;
+    at.is_cross = true;
     example.insert(at, weights);
     assert!(rollouts(&example).remove("").unwrap().is_ok());
 }

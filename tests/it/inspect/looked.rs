@@ -4,7 +4,7 @@ use crate::binary::{failure, output};
 use crate::infer::{Given, read_outputs, write_inputs};
 use formwork::data::batch::Item;
 use formwork::data::{Source, Split};
-use formwork::experiment::saved::Which;
+use formwork::experiment::run_contents::CheckpointChoice;
 use formwork::experiment::{assemble, open};
 use safetensors::tensor::SafeTensors;
 use serde_json::Value;
@@ -66,7 +66,7 @@ pub fn run(folder: &Path, name: &str, experiment: &str) -> String {
 
 /// Opens the validation split of a run.
 pub fn valid(run: &str) -> Arc<dyn Source> {
-    let opened = open::open(Path::new(run), Which::Best, None).unwrap();
+    let opened = open::open(Path::new(run), CheckpointChoice::Best, None).unwrap();
     let (tokenizers, shape) = (&opened.tokenizers, &opened.shape);
     let data = assemble::data(&opened.experiment, &opened.places, tokenizers, Some(shape));
     data.unwrap().source(Split::Valid).unwrap().clone()

@@ -24,7 +24,7 @@ pub(super) fn weights(
         let size = heads * queries * keys;
         let at = AttentionKey {
             network: String::new(),
-            crossed: false,
+            is_cross: false,
             layer,
         };
         let values = array.values[row * size..][..size].to_vec();

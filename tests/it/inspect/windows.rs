@@ -28,9 +28,9 @@ fn a_stride_gives_the_loss_of_one_pass_for_each_token() {
         let split = evaluation::Split {
             source: source(length, &[0], Layout::Sliding { stride }, false),
             bytes_per_token: Some(1.0),
-            carried: false,
+            carries_state: false,
             groups: 1,
-            compared: false,
+            contrasts_rows: false,
         };
         let found = evaluate(&task, &split, 4).unwrap();
         let text = tokens(3, length);

@@ -1,7 +1,7 @@
 //! TensorBoard's event files: byte for byte as TensorBoard's own writer makes them, and the scalars that a run writes.
 
 use super::{lines, train};
-use formwork::train::exporters::events::{What, record};
+use formwork::train::exporters::events::{RecordContent, record};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 fn records_are_those_of_tensorboard() {
     let scalars = |values: &[(&str, f32)]| {
         let values = values.iter().map(|(tag, x)| ((*tag).into(), *x));
-        What::Scalars(values.collect())
+        RecordContent::Scalars(values.collect())
     };
     let long = format!("update_ratio/{}", "decoder.blocks.0".repeat(10));
     let written: Vec<u8> = [
-        (1_700_000_000.5, 0, What::Version),
-        (1_700_000_000.5, 0, What::Start),
+        (1_700_000_000.5, 0, RecordContent::Version),
+        (1_700_000_000.5, 0, RecordContent::Start),
         (
             1_700_000_001.25,
             10,

@@ -5,14 +5,14 @@ use crate::cases::{self, Case};
 use crate::transfer::gradients_of;
 use crate::vision::contracts::examples;
 use formwork::data::batch::Batch;
-use formwork::nn::probe::{Readings, Wanted};
-use formwork::task::{Objective, Trained};
-use formwork::train::diagnostics::{Before, Diagnosis, DiagnosticsConfig};
+use formwork::nn::probe::{ProbeRequest, Readings};
+use formwork::task::{Objective, TrainableModel};
+use formwork::train::diagnostics::{BeforeUpdate, Diagnosis, DiagnosticsConfig};
 use formwork::train::gradients::accumulate;
 use formwork::train::optim::{self, OptimizerConfig};
 use serde_json::json;
 
-const ALL: Wanted = Wanted {
+const ALL: ProbeRequest = ProbeRequest {
     activations: true,
     attention: true,
 };
@@ -82,13 +82,13 @@ fn attention_that_looks_at_all_keys_alike_has_the_entropy_of_their_number() {
 }
 
 /// Returns all measurements of a step.
-fn diagnosed<M: Trained>(task: M, mut batch: Batch) -> Diagnosis {
+fn diagnosed<M: TrainableModel>(task: M, mut batch: Batch) -> Diagnosis {
     let config = DiagnosticsConfig::default();
     let mut batches = vec![batch.clone()];
-    config.ask(&mut batches);
+    config.request_readings(&mut batches);
     batch = batches.remove(0);
     let mut gradient = accumulate(&task, vec![batch]);
-    let before = Before::new(config, &task, &mut gradient);
+    let before = BeforeUpdate::new(config, &task, &mut gradient);
     let optimizer: OptimizerConfig =
         serde_json::from_value(json!({ "kind": "adamw", "lr": 1e-3 })).unwrap();
     let mut optimizer = optim::build(&optimizer, &task).unwrap();

@@ -2,7 +2,7 @@
 
 use super::{lines, resume, train};
 use crate::binary::output;
-use formwork::train::run_files;
+use formwork::train::run_manifest;
 use std::fs;
 
 #[test]
@@ -64,7 +64,7 @@ fn what_is_asked_for_late_is_measured_from_then_on_and_copied_from_the_start() {
     let mut without = text.clone();
     without.replace_range(tables, "");
     fs::write(&resolved, without).unwrap();
-    run_files::seal(&run).unwrap();
+    run_manifest::seal(&run).unwrap();
     resume(&run, &["train.steps=70"]);
     assert_eq!(steps(&run), [50, 60]);
 }

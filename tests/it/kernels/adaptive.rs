@@ -44,8 +44,8 @@ fn steps_equal_the_composed_ones() {
         let (g, x) = (g.clone(), x.clone());
         (p, moments) = kernel::adaptive_step(p, g.clone(), x.clone(), moments, ADAPTIVE);
         (p2, moments2) = composed::adaptive_step(p2, g.clone(), x.clone(), moments2, ADAPTIVE);
-        (p, moments) = kernel::normed_step(p, x.clone(), moments, NORMED);
-        (p2, moments2) = composed::normed_step(p2, x, moments2, NORMED);
+        (p, moments) = kernel::adopt_step(p, x.clone(), moments, NORMED);
+        (p2, moments2) = composed::adopt_step(p2, x, moments2, NORMED);
     }
     close("param", &values(&p), &values(&p2));
     for (ours, theirs) in moments.iter().zip(&moments2) {
@@ -69,7 +69,7 @@ fn nan_comes_through() {
         row([f32::NAN, 1.0, 1.0, 1e30]),
         row([1.0, f32::NAN, 1.0, 0.0]),
     );
-    let (after, _) = kernel::normed_step(p, g, [m, v], NORMED);
+    let (after, _) = kernel::adopt_step(p, g, [m, v], NORMED);
     let after = values(&after);
     assert!(after[0].is_nan() && after[1].is_nan(), "{after:?}");
     assert!(after[2].is_finite(), "{after:?}");
@@ -86,7 +86,7 @@ fn a_stretch_has_the_bits_of_the_whole() {
         let part = |x: &Tensor<2>| x.clone().narrow(1, first, len);
         let moments = [part(&m), part(&v)];
         let (p, moments) = kernel::adaptive_step(part(&p), part(&g), part(&x), moments, ADAPTIVE);
-        let (p, [m, v]) = kernel::normed_step(p, part(&g), moments, NORMED);
+        let (p, [m, v]) = kernel::adopt_step(p, part(&g), moments, NORMED);
         let slow = kernel::mean_step(part(&x), part(&g), 0.9);
         [p, m, v, slow].map(|x| bits(&x))
     };

@@ -95,7 +95,10 @@ fn biases_by_distance_are_those_of_their_diagonals() {
         let bias = random([2, span.distances()], 3);
         let rows = bias.clone().reshape([1, 2, 1, span.distances()]);
         let rows = rows.expand([1, 2, queries, span.distances()]);
-        let (pairs, bias) = (values(&kernel::by_pair(rows, span)), values(&bias));
+        let (pairs, bias) = (
+            values(&kernel::diagonals_to_pairs(rows, span)),
+            values(&bias),
+        );
         for (at, pair) in pairs.iter().enumerate() {
             let (head, i, j) = (at / keys / queries, at / keys % queries, at % keys);
             assert_eq!(*pair, bias[head * span.distances() + j + queries - 1 - i]);
@@ -148,7 +151,7 @@ fn values_by_distance_are_added_to_the_values() {
         |[q, k, v, more]| {
             // One query after the other, each with its own values of the keys.
             let each = (0..n_q).map(|i| {
-                let visible = Visibility::of_lengths(&[i + 3, i + 3]);
+                let visible = Visibility::from_lengths(&[i + 3, i + 3]);
                 let own = more.clone().narrow(2, n_q - 1 - i, n_k);
                 let relations = Positional {
                     visible,

@@ -7,7 +7,7 @@ use formwork::kernel::{
     Visibility, Window,
 };
 use formwork::nn::pass::Pass;
-use formwork::nn::position::{AttentionView, PositionScheme, Prepared, Projections};
+use formwork::nn::position::{AttentionView, HeadProjections, PositionScheme, Prepared};
 
 use super::{close, device, values};
 use crate::oracle::Oracle;
@@ -87,7 +87,7 @@ impl PositionScheme for Shaw {
 /// Attention without projections of its own.
 struct Bare;
 
-impl Projections for Bare {
+impl HeadProjections for Bare {
     fn queries(&self, x: Tensor<2>) -> Tensor<3> {
         x.unsqueeze_dim(0)
     }
@@ -106,13 +106,13 @@ fn a_scheme_may_see_queries_and_add_to_values() {
         keys: keys.clone(),
         values: of_values.clone(),
     };
-    let span = Span::of(7);
+    let span = Span::full(7);
     let attending = AttentionView {
         layer: 0,
         span,
         scale: 0.5,
         heads: &Bare,
-        kept: None,
+        cached_table: None,
         prepared: &Prepared::default(),
         device: &device(),
         pass: &Pass::evaluation(),

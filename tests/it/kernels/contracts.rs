@@ -3,7 +3,7 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::kernel::grouped::{Groups, combine, gather, grouped_linear};
-use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
+use formwork::kernel::linear_attention::{FeatureMap, Features, linear_attention};
 use formwork::kernel::{
     self, Activation, AdamwArgs, AttentionOptions, DropKey, Positional, ScoreBias, Visibility,
     composed,
@@ -195,7 +195,7 @@ fn by_features(x: Tensor<4>) -> Tensor<4> {
         },
         projection: Some(random([70, d], 8)),
     };
-    let y = attention_by_features(
+    let y = linear_attention(
         long.clone(),
         long.clone(),
         long,

@@ -2,7 +2,7 @@
 //! positions, over one tile and over several.
 
 use burn::tensor::{Int, Tensor, TensorData};
-use formwork::kernel::{self, Head, NOT_SCORED, composed};
+use formwork::kernel::{self, Head, IGNORE_INDEX, composed};
 
 use super::{bits, close, device, random, tokens, values};
 
@@ -28,7 +28,7 @@ fn targets(n: usize, vocab: usize, skipped: impl Fn(usize) -> bool) -> Tensor<1,
     ids.iter_mut()
         .enumerate()
         .filter(|(i, _)| skipped(*i))
-        .for_each(|(_, id)| *id = NOT_SCORED);
+        .for_each(|(_, id)| *id = IGNORE_INDEX);
     Tensor::from_data(TensorData::new(ids, [n]), &device())
 }
 
@@ -59,7 +59,7 @@ impl Case {
             self.targets.clone(),
             self.smoothing,
         );
-        let (value, right) = (values(&loss.sum), values(&loss.right));
+        let (value, right) = (values(&loss.sum), values(&loss.is_correct));
         let grads = (loss.sum / 3.0).backward();
         let of_bias = head.bias.map(|bias| values(&bias.grad(&grads).unwrap()));
         let rest = [hidden, head.weight].map(|x| values(&x.grad(&grads).unwrap()));

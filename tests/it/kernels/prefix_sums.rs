@@ -1,11 +1,11 @@
 //! Attention by features against its composed form; causality, independent rows, and sums that continue.
 
 use burn::tensor::{Tensor, TensorData};
-use formwork::kernel::prefix_sums::{
-    FeatureMap, Features, RunningSums, attention_by_features, composed,
+use formwork::kernel::linear_attention::{
+    FeatureMap, Features, RunningSums, composed, linear_attention,
 };
 use formwork::kernel::{Documents, Sequences, Span, Visibility};
-use formwork::nn::attention::random_features::{RowNorms, orthogonal};
+use formwork::nn::attention::random_features::{RowNorms, draw_orthogonal};
 use formwork::rng::{Purpose, Stream};
 
 use super::{bits, close, device, random, values};
@@ -13,7 +13,7 @@ use super::{bits, close, device, random, values};
 /// Random projection vectors of a draw.
 pub fn projection(features: usize, d: usize, draw: u64) -> Tensor<2> {
     let stream = Stream::new(9, Purpose::Features, (draw, 0, 0));
-    let rows = orthogonal([features, d], RowNorms::Chi, stream);
+    let rows = draw_orthogonal([features, d], RowNorms::Chi, stream);
     Tensor::from_data(TensorData::new(rows, [features, d]), &device())
 }
 
@@ -95,11 +95,9 @@ fn sums_of_features() {
         let leaves = leaves([2, heads, kv_heads, n, d]);
         for map in maps(d) {
             for visible in visible(n) {
-                let fused =
-                    |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
-                let plain = |[q, k, v]: [Tensor<4>; 3]| {
-                    composed::attention_by_features(q, k, v, &map, &visible)
-                };
+                let fused = |[q, k, v]: [Tensor<4>; 3]| linear_attention(q, k, v, &map, &visible);
+                let plain =
+                    |[q, k, v]: [Tensor<4>; 3]| composed::linear_attention(q, k, v, &map, &visible);
                 let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
                 for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
                     let what = format!("{n} {:?} {visible:?}: {i}", map.features);
@@ -124,11 +122,9 @@ fn runs_of_several_parts() {
                     lengths: Some([n - 40].into()),
                     ..Visibility::default()
                 };
-                let fused =
-                    |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
-                let plain = |[q, k, v]: [Tensor<4>; 3]| {
-                    composed::attention_by_features(q, k, v, &map, &visible)
-                };
+                let fused = |[q, k, v]: [Tensor<4>; 3]| linear_attention(q, k, v, &map, &visible);
+                let plain =
+                    |[q, k, v]: [Tensor<4>; 3]| composed::linear_attention(q, k, v, &map, &visible);
                 let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
                 for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
                     let what = format!("{:?} {causal}: {i}", map.features);
@@ -148,17 +144,16 @@ fn queries_of_another_length() {
         for (queries, keys) in [(3, 200), (700, 5), (1, 1), (70, 0)] {
             let q = random([2, 4, queries, 6], 1);
             let [k, v] = [2, 3].map(|seed| random([2, 2, keys, 6], seed));
-            let visible = Visibility::of_lengths(&[keys, keys / 2]);
+            let visible = Visibility::from_lengths(&[keys, keys / 2]);
             let leaves = [q, k, v];
-            let fused = |[q, k, v]: [Tensor<4>; 3]| attention_by_features(q, k, v, &map, &visible);
+            let fused = |[q, k, v]: [Tensor<4>; 3]| linear_attention(q, k, v, &map, &visible);
             if keys == 0 {
                 let [q, k, v] = leaves;
                 assert!(values(&fused([q, k, v])).iter().all(|x| *x == 0.0));
                 continue;
             }
-            let plain = |[q, k, v]: [Tensor<4>; 3]| {
-                composed::attention_by_features(q, k, v, &map, &visible)
-            };
+            let plain =
+                |[q, k, v]: [Tensor<4>; 3]| composed::linear_attention(q, k, v, &map, &visible);
             let (ours, oracle) = (run(&leaves, fused), run(&leaves, plain));
             for (i, (a, b)) in ours.iter().zip(&oracle).enumerate() {
                 let what = format!("{queries} {keys} {:?}: {i}", map.features);
@@ -179,7 +174,7 @@ fn nothing_later_and_no_other_document() {
             ..Visibility::default()
         };
         let [q, k, v] = leaves([2, 2, 2, n, 8]);
-        let y = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+        let y = linear_attention(q.clone(), k.clone(), v.clone(), &map, &visible);
         let other = |x: &Tensor<4>, row: usize, from: usize, to: usize| {
             let place = [row..row + 1, 0..2, from..to, 0..8];
             let far = x.clone().slice(place.clone()) * 3.0 + 1.0;
@@ -187,7 +182,7 @@ fn nothing_later_and_no_other_document() {
         };
         let changed = |row: usize, from: usize, to: usize| {
             let (k, v) = (other(&k, row, from, to), other(&v, row, from, to));
-            attention_by_features(q.clone(), k, v, &map, &visible)
+            linear_attention(q.clone(), k, v, &map, &visible)
         };
         let part = |y: &Tensor<4>, row: usize, from: usize, to: usize| {
             bits(&y.clone().slice([row..row + 1, 0..2, from..to, 0..8]))
@@ -204,7 +199,7 @@ fn nothing_later_and_no_other_document() {
             documents: Some(documents(n, &[&[500]])),
             ..visible.clone()
         };
-        let alone = attention_by_features(q, k, v, &map, &of_row);
+        let alone = linear_attention(q, k, v, &map, &of_row);
         assert_eq!(part(&alone, 0, 0, n), part(&y, 1, 0, n));
     }
 }
@@ -223,7 +218,7 @@ fn sums_are_read_on() {
         };
         for map in maps(6) {
             let [q, k, v] = leaves([2, 4, 2, n, 6]);
-            let wanted = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+            let wanted = linear_attention(q.clone(), k.clone(), v.clone(), &map, &visible);
             let mut sums: Option<RunningSums> = None;
             let mut sizes = Vec::new();
             let mut first = 0;
@@ -234,7 +229,7 @@ fn sums_are_read_on() {
                     keys: first + len,
                     offset: first,
                 };
-                let mut sequences = Sequences::of(&visible, span);
+                let mut sequences = Sequences::from_visibility(&visible, span);
                 if first == 0
                     && let Some(begins) = &mut sequences.begins
                 {
@@ -244,7 +239,7 @@ fn sums_are_read_on() {
                 let (y, after) = RunningSums::advance(sums.take(), inputs, &map, &sequences);
                 let vectors = after.into_vectors();
                 sizes.push(vectors.iter().map(|x| x.dims()[1]).sum::<usize>());
-                sums = RunningSums::of(vectors, 2, 6);
+                sums = RunningSums::from_vectors(vectors, 2, 6);
                 for (row, length) in [n, 120].into_iter().enumerate() {
                     let seen = len.min(length.saturating_sub(first));
                     let part = |y: Tensor<4>, from: usize| {

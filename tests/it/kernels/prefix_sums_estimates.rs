@@ -2,7 +2,7 @@
 //! softmax attention.
 
 use burn::tensor::{Tensor, TensorData};
-use formwork::kernel::prefix_sums::{FeatureMap, Features, attention_by_features};
+use formwork::kernel::linear_attention::{FeatureMap, Features, linear_attention};
 use formwork::kernel::{self, AttentionOptions, Positional, Visibility};
 
 use super::prefix_sums::{exponential, leaves, projection};
@@ -19,7 +19,7 @@ fn leaf(oracle: &Oracle, name: &str) -> Tensor<4> {
 fn golden(oracle: &Oracle, case: &str, map: &FeatureMap, visible: &Visibility) {
     let leaves = ["query", "key", "value"].map(|name| leaf(oracle, name).require_grad());
     let [q, k, v] = leaves.clone();
-    let y = attention_by_features(q, k, v, map, visible);
+    let y = linear_attention(q, k, v, map, visible);
     let near = |name: &str, found: &Tensor<4>| {
         let wanted = oracle.array(name).values;
         let largest = wanted.iter().fold(0f32, |m, x| m.max(x.abs()));
@@ -88,7 +88,7 @@ fn error(features: usize, draws: u64, causal: bool) -> f64 {
     let squares: f64 = (0..draws)
         .map(|draw| {
             let map = exponential(options.scale, 0.0, projection(features, d, draw));
-            let found = attention_by_features(q.clone(), k.clone(), v.clone(), &map, &visible);
+            let found = linear_attention(q.clone(), k.clone(), v.clone(), &map, &visible);
             let all = values(&(found - wanted.clone()));
             let sum: f64 = all.iter().map(|x| f64::from(*x).powi(2)).sum();
             sum / all.len() as f64

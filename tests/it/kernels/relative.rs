@@ -236,7 +236,7 @@ fn forms_of_the_papers() {
     let classes = Some((Map::Classes(8), false));
     Case {
         factor: Some(1.0 / 3.0_f64.sqrt()),
-        visible: Visibility::of_lengths(&[530, 411]),
+        visible: Visibility::from_lengths(&[530, 411]),
         ..plain([classes, classes, None])
     }
     .check();

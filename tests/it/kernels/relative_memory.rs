@@ -20,7 +20,7 @@ fn measured(length: usize) -> f64 {
     let case = Case {
         batch: 1,
         heads: [1, 1],
-        span: Span::of(length),
+        span: Span::full(length),
         d_head: 32,
         ..several_tiles([
             Some((Map::Each { falling: true }, false)),

@@ -140,8 +140,8 @@ fn dense([q, k, v]: [Tensor<4>; 3], settings: &SortedSettings) -> Tensor<4> {
     } = sizes;
     let dims = [rows, heads, tokens, tokens];
     let counts = Tensor::<4>::from_data(TensorData::new(met(settings), dims), &device());
-    let span = formwork::kernel::Span::of(tokens);
-    let hidden = settings.visible.dense([rows, heads], span, &device());
+    let span = formwork::kernel::Span::full(tokens);
+    let hidden = settings.visible.dense_mask([rows, heads], span, &device());
     let scores = q.matmul(k.transpose()) * settings.scale;
     let scores = match hidden {
         Some(hidden) => scores.mask_fill(hidden.expand(dims), -1e9),
@@ -183,7 +183,7 @@ fn one_chunk_sees_everything() {
             ..Visibility::default()
         };
         let whole = SortedSettings {
-            plan: SortedChunks::whole([2, 2, 20]),
+            plan: SortedChunks::single_chunk([2, 2, 20]),
             ..settings(sizes, visible.clone())
         };
         let settings = settings(sizes, visible);

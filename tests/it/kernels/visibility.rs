@@ -1,7 +1,7 @@
 //! Which keys a query sees, against the rules written out pair by pair.
 
 use burn::tensor::Device;
-use formwork::kernel::{Documents, Pattern, Query, SeenKeys, Span, Visibility, Window};
+use formwork::kernel::{Documents, KeyPattern, Pattern, Query, Span, Visibility, Window};
 use formwork::rng::{Purpose, Stream};
 use std::ops::Range;
 
@@ -57,8 +57,8 @@ struct Bands {
     width: usize,
 }
 
-impl SeenKeys for Bands {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for Bands {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let mut next = 0;
         for band in (query.head..keys).step_by(self.every) {
             let end = (band + self.width.min(self.every)).min(keys);
@@ -81,7 +81,7 @@ impl SeenKeys for Bands {
 /// Whether a pattern shows a key, according to the ranges that it gives.
 fn shows(pattern: &Pattern, query: Query, keys: usize, key: usize) -> bool {
     let mut found = false;
-    pattern.each_range(query, keys, &mut |range| found |= range.contains(&key));
+    pattern.for_each_range(query, keys, &mut |range| found |= range.contains(&key));
     found
 }
 
@@ -146,7 +146,7 @@ fn rules_hold_for_every_pair_and_hulls_hold_all_that_is_seen() {
                 .collect()
         });
         rules.documents = numbers.as_ref().map(|n| Documents::new(n, keys));
-        let hidden = rules.dense([rows, heads], span, &Device::flex());
+        let hidden = rules.dense_mask([rows, heads], span, &Device::flex());
         let hidden = hidden.map(|hidden| {
             let all = hidden.expand([rows, heads, queries, keys]);
             all.into_data().iter::<bool>().collect::<Vec<bool>>()
@@ -194,7 +194,7 @@ fn hulls_are_narrow() {
         ..near
     };
     assert_eq!(hull(&both, 640..704), 540..804);
-    assert_eq!(hull(&Visibility::of_lengths(&[300]), 640..704), 0..300);
+    assert_eq!(hull(&Visibility::from_lengths(&[300]), 640..704), 0..300);
     let numbers: Vec<i32> = (0..1000).map(|i| i / 250).collect();
     let packed = Visibility {
         documents: Some(Documents::new(&numbers, 1000)),
@@ -221,8 +221,10 @@ fn rules_without_the_first_keys() {
             ..span
         };
         for place in [[0, 0], [1, 1]] {
-            let all = rules.hidden(place, &[0, 3], span);
-            let rest = rules.without_first(7).hidden(place, &[0, 3], fewer);
+            let all = rules.mask_of_queries(place, &[0, 3], span);
+            let rest = rules
+                .without_first(7)
+                .mask_of_queries(place, &[0, 3], fewer);
             let kept: Vec<bool> = all.chunks(20).flat_map(|row| row[7..].to_vec()).collect();
             assert_eq!(rest, kept, "{rules:?}");
         }

@@ -2,7 +2,7 @@
 
 use super::position;
 use formwork::model::{DecoderConfig, EncoderConfig};
-use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::attention::{AttentionConfig, ReadingDirection};
 use formwork::nn::position::{ActsOn, PositionConfig};
 use formwork::stack::StackConfig;
 use serde_json::{Value, json};
@@ -65,8 +65,8 @@ fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
     let mut all = Vec::new();
     for keys in kinds {
         let attention: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
-        let carried = |p: &PositionConfig| match p.facts().acts() {
-            ActsOn::Heads(means) => attention.carries(means),
+        let carried = |p: &PositionConfig| match p.facts().acts_on() {
+            ActsOn::Heads(means) => attention.supports_effect(means),
             ActsOn::Embeddings | ActsOn::Layers => true,
         };
         let schemes = [
@@ -95,14 +95,14 @@ fn stacks(kinds: Vec<Value>) -> Vec<(String, StackConfig)> {
     all
 }
 
-fn reading(but: Reads) -> impl Iterator<Item = (String, StackConfig)> {
+fn reading(but: ReadingDirection) -> impl Iterator<Item = (String, StackConfig)> {
     let all = stacks(kinds()).into_iter();
     all.filter(move |(_, stack)| stack.attention.facts().abilities().reads != but)
 }
 
 /// Decoders of the kinds that can attend from left to right.
 pub fn decoders() -> impl Iterator<Item = (String, DecoderConfig)> {
-    let all = reading(Reads::BothWays).map(decoder);
+    let all = reading(ReadingDirection::Bidirectional).map(decoder);
     all.chain(sinks_and_gates())
 }
 
@@ -148,8 +148,10 @@ pub fn regrouping() -> impl Iterator<Item = (String, DecoderConfig)> {
 
 /// Encoders of the kinds that can only attend in both directions; the others follow from [`decoders`].
 pub fn encoders() -> impl Iterator<Item = (String, EncoderConfig)> {
-    let only = |stack: &StackConfig| stack.attention.facts().abilities().reads == Reads::BothWays;
-    let both_ways = reading(Reads::LeftToRight).filter(move |(_, stack)| only(stack));
+    let only = |stack: &StackConfig| {
+        stack.attention.facts().abilities().reads == ReadingDirection::Bidirectional
+    };
+    let both_ways = reading(ReadingDirection::Causal).filter(move |(_, stack)| only(stack));
     both_ways.map(|(name, stack)| {
         let config = EncoderConfig {
             n_layers: Some(2),

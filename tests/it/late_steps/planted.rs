@@ -54,7 +54,7 @@ impl Source for Planted {
         self.source.split()
     }
 
-    fn drawn(&self) -> bool {
-        self.source.drawn()
+    fn is_endless(&self) -> bool {
+        self.source.is_endless()
     }
 }

@@ -4,12 +4,12 @@ use super::every_kind;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use formwork::data::Shape;
 use formwork::model::decoder::DecoderInput;
-use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelInputs};
+use formwork::model::{BuildContext, Decoder, DecoderConfig, LanguageModel};
 use formwork::nn::attention::fixed::Summaries;
-use formwork::nn::attention::latent::Latents;
+use formwork::nn::attention::latent::LatentCache;
 use formwork::nn::attention::lsh::HashedKeys;
-use formwork::nn::attention::memory_compressed::Compressed;
-use formwork::nn::attention::{AttentionConfig, LayerCache, Reads};
+use formwork::nn::attention::memory_compressed::CompressedState;
+use formwork::nn::attention::{AttentionConfig, LayerCache, ReadingDirection};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::{LayerState, StateUse};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ fn decoder(keys: &Value) -> Decoder {
         "n_layers": 1, "d_model": 16, "position": { "kind": "none" }, "attention": keys,
     }))
     .unwrap();
-    config.init(&ModelInputs {
+    config.init(&BuildContext {
         shape: &Shape::of_text(400, VOCAB),
         seed: 5,
         device: &Device::flex(),
@@ -34,13 +34,13 @@ fn kept(state: &LayerState) -> usize {
         LayerState::Recurrent(vectors) => Some(vectors.iter().map(|x| x.dims()[1]).sum()),
         _ => None,
     };
-    let room = state.kept().map(LayerCache::room);
-    let compressed = state.kept().map(Compressed::keys);
-    let hashed = state.kept().map(HashedKeys::len);
-    let summaries = state.kept().map(Summaries::keys);
+    let room = state.decoding_state().map(LayerCache::capacity);
+    let compressed = state.decoding_state().map(CompressedState::keys);
+    let hashed = state.decoding_state().map(HashedKeys::len);
+    let summaries = state.decoding_state().map(Summaries::keys);
     let latents = state
-        .kept()
-        .map(|latents: &Latents| latents.len() * latents.width());
+        .decoding_state()
+        .map(|latents: &LatentCache| latents.len() * latents.width());
     let found = [numbers, room, compressed, hashed, summaries, latents];
     let mut found = found.into_iter().flatten();
     found.next().expect("decoding keeps something")
@@ -68,7 +68,7 @@ fn after(model: &Decoder, lengths: [usize; 2]) -> [usize; 2] {
 fn a_state_is_as_large_as_what_later_queries_see() {
     for keys in every_kind() {
         let config: AttentionConfig = serde_json::from_value(keys.clone()).unwrap();
-        if config.facts().abilities().reads == Reads::BothWays {
+        if config.facts().abilities().reads == ReadingDirection::Bidirectional {
             continue;
         }
         let [short, long] = after(&decoder(&keys), [100, 300]);

@@ -3,7 +3,7 @@
 use super::{every_kind, inline};
 use crate::binary::output;
 use crate::recompute::killed_and_resumed;
-use formwork::nn::attention::{AttentionConfig, Reads};
+use formwork::nn::attention::{AttentionConfig, ReadingDirection};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,7 +21,7 @@ fn outcome(run: &Path) -> BTreeMap<&'static str, Vec<u8>> {
     let mut all: BTreeMap<_, _> = files.map(read).into();
     let lines = formwork::train::journal::read(run.join("metrics.jsonl")).unwrap();
     let lines = lines.into_iter();
-    let lines: Vec<String> = lines.map(|l| format!("{:?}", l.timeless())).collect();
+    let lines: Vec<String> = lines.map(|l| format!("{:?}", l.without_timing())).collect();
     all.insert("metrics.jsonl", lines.join("\n").into_bytes());
     all
 }
@@ -38,7 +38,7 @@ fn experiment(keys: &Value) -> (&'static str, Vec<String>) {
             .into(),
         "schedule.warmup_steps=5".into(),
     ];
-    if config.facts().abilities().reads != Reads::BothWays {
+    if config.facts().abilities().reads != ReadingDirection::Bidirectional {
         return ("experiments/smoke/tiny.toml", sets);
     }
     sets.extend(

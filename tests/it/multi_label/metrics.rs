@@ -1,6 +1,6 @@
 //! Metrics against scikit-learn's (`tests/goldens/make_multi_label.py`).
 
-use formwork::evaluate::several::MultiLabelScores;
+use formwork::evaluate::multi_label::MultiLabelScores;
 use serde_json::Value;
 
 fn floats(row: &Value) -> Vec<f32> {

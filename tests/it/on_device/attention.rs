@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use formwork::kernel::{
-    self, AttentionOptions, Documents, DropKey, Pattern, Positional, Query, ScoreBias, SeenKeys,
+    self, AttentionOptions, Documents, DropKey, KeyPattern, Pattern, Positional, Query, ScoreBias,
     Visibility, Window,
 };
 
@@ -90,7 +90,7 @@ fn rules() {
     let all: [(&str, Visibility); 7] = [
         ("everything", Visibility::ALL),
         ("causal", Visibility::causal()),
-        ("lengths", Visibility::of_lengths(&[13, 0])),
+        ("lengths", Visibility::from_lengths(&[13, 0])),
         (
             "documents",
             Visibility {
@@ -137,8 +137,8 @@ fn rules() {
 #[derive(Debug)]
 struct Combs;
 
-impl SeenKeys for Combs {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for Combs {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         for key in 0..keys {
             if key % 3 == query.head || key == query.position {
                 see(key..key + 1);
@@ -175,7 +175,7 @@ fn blocks() {
             after: 2,
             dilation: [1, 2].into(),
         }),
-        ..Visibility::of_lengths(&[300, 0])
+        ..Visibility::from_lengths(&[300, 0])
     };
     check(
         "a window",

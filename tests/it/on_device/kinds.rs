@@ -8,7 +8,7 @@ use crate::cases::{Case, cases};
 use crate::oracle::difference;
 use crate::transfer::gradients_of;
 use burn::tensor::Device;
-use formwork::rng::part;
+use formwork::rng::part_coordinate;
 use formwork::train::gradients::accumulate;
 
 /// Largest differences of a loss and of a gradient, relative to the largest value.
@@ -85,7 +85,7 @@ fn one_of_each(cases: Vec<Case>) -> Vec<Case> {
         }
     }
     let one = by_model.into_iter().map(|(model, mut cases)| {
-        let number = part(0, &model) % cases.len() as u64;
+        let number = part_coordinate(0, &model) % cases.len() as u64;
         cases.swap_remove(number as usize)
     });
     one.collect()

@@ -1,14 +1,14 @@
 //! Cross-entropy from logits and from a head.
 
 use burn::tensor::Device;
-use formwork::kernel::{self, Head, NOT_SCORED};
+use formwork::kernel::{self, Head, IGNORE_INDEX};
 
 use super::{close, device, integers, ints, random, same, values};
 
 fn targets(n: usize, vocab: usize) -> Vec<i64> {
     let mut ids = integers(n, vocab as u64, 5);
     let skipped = ids.iter_mut().enumerate().filter(|(i, _)| i % 4 == 1);
-    skipped.for_each(|(_, id)| *id = NOT_SCORED);
+    skipped.for_each(|(_, id)| *id = IGNORE_INDEX);
     ids
 }
 
@@ -45,7 +45,7 @@ fn head_losses() {
                 };
                 let targets = ints(&targets, [n], &device);
                 let loss = kernel::head_loss(hidden.clone(), head.clone(), targets, smoothing);
-                let mut all = vec![values(&loss.sum), values(&loss.right)];
+                let mut all = vec![values(&loss.sum), values(&loss.is_correct)];
                 let grads = (loss.sum * 0.25).backward();
                 all.push(values(&hidden.grad(&grads).unwrap()));
                 all.push(values(&head.weight.grad(&grads).unwrap()));

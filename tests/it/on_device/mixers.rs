@@ -107,7 +107,7 @@ fn averages_of_rwkv() {
                             k: k + shift,
                             v,
                             decay: flat(decay, [channels]),
-                            first: flat(first, [channels]),
+                            bonus: flat(first, [channels]),
                             state: state.as_ref().map(|state| state.on(device)),
                         };
                         together(wkv(average, &sequences, true))

@@ -41,7 +41,7 @@ fn forms_of_the_papers() {
     let classes = Some((Map::Classes(8), false));
     check(&Case {
         factor: Some(1.0 / 3.0_f64.sqrt()),
-        visible: Visibility::of_lengths(&[530, 411]),
+        visible: Visibility::from_lengths(&[530, 411]),
         shifts: [false, false],
         ..several_tiles([classes, classes, None])
     });
@@ -62,7 +62,7 @@ fn blocks() {
     let falling = Some((Map::Each { falling: true }, false));
     let apart = Some((Map::Apart(2), true));
     check(&Case {
-        span: Span::of(300),
+        span: Span::full(300),
         heads: [2, 1],
         d_head: 8,
         visible,

@@ -113,7 +113,7 @@ fn cases() -> Vec<(&'static str, Case)> {
         ("causal", Case::new([2, 4, 2, 130, 130, 64], causal())),
         (
             "lengths",
-            Case::new([2, 2, 2, 64, 130, 32], Visibility::of_lengths(&[130, 0])),
+            Case::new([2, 2, 2, 64, 130, 32], Visibility::from_lengths(&[130, 0])),
         ),
         ("a window", Case::new([1, 2, 2, 200, 200, 16], window)),
         ("documents", Case::new([2, 2, 1, 130, 130, 16], documents)),

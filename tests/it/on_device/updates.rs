@@ -3,8 +3,8 @@
 
 use burn::tensor::{Device, Tensor};
 use formwork::kernel::{
-    self, AdamwArgs, AdaptiveArgs, AdemamixArgs, AdoptArgs, Decision, DescentArgs, ElementwiseStep,
-    LionArgs, MomentumArgs, ScheduledStep,
+    self, AdamwArgs, AdaptiveArgs, AdemamixArgs, AdoptArgs, DescentArgs, ElementwiseStep, LionArgs,
+    MomentumArgs, ScheduledStep, StepDecision,
 };
 
 use super::{close, device, random, values};
@@ -119,7 +119,7 @@ fn decisions() {
                     [(None, None), (Some(1.5), Some(1.0)), (Some(9.0), Some(0.0))]
                 {
                     let before = before.map(one);
-                    let made = kernel::decide(one(loss), one(squares), limit, before);
+                    let made = kernel::decide_step(one(loss), one(squares), limit, before);
                     all.push(values(&made.0));
                 }
             }
@@ -135,8 +135,8 @@ fn decisions() {
     }
 }
 
-fn decision(numbers: [f32; 2], device: &Device) -> Decision {
-    Decision(Tensor::from_floats(numbers, device))
+fn decision(numbers: [f32; 2], device: &Device) -> StepDecision {
+    StepDecision(Tensor::from_floats(numbers, device))
 }
 
 /// Returns a parameter and its N further values after a step; without a decision, the gradient is not scaled.
@@ -239,7 +239,7 @@ fn sums_of_squares() {
         let run = |device: &Device| {
             let sizes = (0..count).map(|i| if i == 3 { 150_000 } else { 1 + 301 * i });
             let all = sizes.map(|n| random([n], n as u64).on(device));
-            values(&kernel::squares(all.collect()))
+            values(&kernel::sum_of_squares_on_device(all.collect()))
         };
         let (ours, flex) = (run(&device)[0], run(&Device::flex())[0]);
         assert!((ours - flex).abs() < 1e-5 * flex, "{count}: {ours}, {flex}");
@@ -286,7 +286,11 @@ fn updates_that_share_launches() {
             [param, first, second, mean]
         };
         let all = || sizes.iter().enumerate().map(update).collect::<Vec<_>>();
-        let all = if shared { kernel::together(all) } else { all() };
+        let all = if shared {
+            kernel::batch_launches(all)
+        } else {
+            all()
+        };
         let all = all.iter().flatten();
         all.flat_map(values).map(f32::to_bits).collect::<Vec<_>>()
     };

@@ -4,7 +4,7 @@ use super::{Golden, NAMES, Toy, rate, values};
 use crate::binary::{failure, output};
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
-use formwork::train::ema::{Ema, Rule};
+use formwork::train::ema::{DecayRule, Ema};
 use formwork::train::optim::{self, OptimizerConfig, ScheduleFreeConfig};
 use formwork::train::parameters;
 use serde_json::Value;
@@ -49,8 +49,8 @@ impl Case {
         optim::build_scaled(&self.config, &parameters, None, self.warmup_steps).unwrap()
     }
 
-    fn rule(&self) -> Rule {
-        Rule::Own(self.config.averaging(self.warmup_steps).unwrap())
+    fn rule(&self) -> DecayRule {
+        DecayRule::OptimizerAverage(self.config.averaging(self.warmup_steps).unwrap())
     }
 
     fn step(&self, golden: &Golden, mut held: Held, step: u64) -> Held {

@@ -166,7 +166,7 @@ fn a_saved_state_goes_on_to_the_bit() {
 fn what_is_kept_is_what_is_planned() {
     let golden = Golden::read();
     let toy = golden.start();
-    let kept = config().kept(&parameters::list(&toy)).unwrap();
+    let kept = config().state_sizes(&parameters::list(&toy)).unwrap();
     let planned: usize = kept.values().map(|kept| kept.values).sum();
     let squares = 2 * (25 + 25) + 2 * 9 + 2 * 16 + 2 * (4 + 9 + 16);
     assert_eq!(planned, 2 * (25 + 21 + 28 + 24 + 4) + squares);

@@ -1,7 +1,7 @@
 //! Refusals of ranks, and how a failure of one rank ends all.
 
 use super::experiments::Files;
-use super::{on_all, options, trained};
+use super::{options, run_on_ranks, trained};
 use formwork::error::{Error, Result};
 use formwork::experiment::run::{Start, train};
 use formwork::experiment::{check, load};
@@ -13,7 +13,7 @@ fn told(results: &[Result<Outcome>], rank: usize) -> (u8, String) {
     for (other, result) in results.iter().enumerate() {
         let found = result.as_ref().unwrap_err();
         assert_eq!(found.exit_status(), error.exit_status(), "rank {other}");
-        let silent = matches!(found, Error::Elsewhere { .. });
+        let silent = matches!(found, Error::OtherRank { .. });
         assert_eq!(silent, other != rank, "rank {other}: {found}");
     }
     (error.exit_status(), error.to_string())
@@ -75,7 +75,7 @@ fn a_rank_with_another_experiment_or_other_data_is_refused() {
     let files = [Files::segments(), Files::segments()];
     let run = files[0].path("run");
     let both = |sets: [&str; 2]| {
-        on_all(2, |ranks| {
+        run_on_ranks(2, |ranks| {
             let file = files[ranks.rank()].path("x.toml");
             let loaded = load(&file, &[sets[ranks.rank()].to_string()])?;
             check(&loaded)?;

@@ -104,7 +104,7 @@ fn shares_are_of_one_size_and_together_all_moments() {
         };
         let config: OptimizerConfig = serde_json::from_value(config).unwrap();
         let all = parameters::list(&model);
-        let kept = config.kept(&all).unwrap();
+        let kept = config.state_sizes(&all).unwrap();
         let mut gradients = GradientsParams::new();
         let device = Device::default();
         for p in &all {
@@ -121,8 +121,8 @@ fn shares_are_of_one_size_and_together_all_moments() {
         assert_eq!(whole, expected, "{kind}");
         for count in [2, 4, 8] {
             let shares = Local::ranks(count).into_iter().map(|engine| {
-                let shard = Shard::new(&model, &kept, &Ranks::joined(Box::new(engine)));
-                values(&shard.own(optimizer.clone()).unwrap())
+                let shard = Shard::new(&model, &kept, &Ranks::with_engine(Box::new(engine)));
+                values(&shard.keep_own_moments(optimizer.clone()).unwrap())
             });
             let shares: Vec<usize> = shares.collect();
             assert_eq!(shares.iter().sum::<usize>(), whole, "{kind}: {shares:?}");

@@ -3,7 +3,7 @@
 use super::experiments::Files;
 use super::{content, every_count_gives_the_same_bits, resumed, trained};
 use crate::transfer::{Arrays, values_of};
-use formwork::experiment::{Loaded, check, load};
+use formwork::experiment::{LoadedExperiment, check, load};
 use formwork::experiment::{assemble, training};
 use formwork::train::checkpoint;
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ const SETS: [&str; 2] = [
     "model.residual_scale={kind=\"admin\",examples=5}",
 ];
 
-fn loaded(file: &Path, sets: &[&str]) -> Loaded {
+fn loaded(file: &Path, sets: &[&str]) -> LoadedExperiment {
     let sets: Vec<String> = sets.iter().map(|set| (*set).into()).collect();
     let loaded = load(file, &sets).unwrap();
     check(&loaded).unwrap();
@@ -25,15 +25,15 @@ fn loaded(file: &Path, sets: &[&str]) -> Loaded {
 fn begun(file: &Path, sets: &[&str]) -> Arrays {
     let loaded = loaded(file, &[&SETS[..], sets].concat());
     let (experiment, places) = (&loaded.experiment, loaded.places());
-    let data = assemble::data_to_train_on(&loaded).unwrap();
+    let data = assemble::training_data(&loaded).unwrap();
     let device = assemble::device(experiment, true).unwrap();
-    let weights = assemble::Weights::Initial {
+    let weights = assemble::WeightSource::Initial {
         places: &places,
         tokenizers: &data.tokenizers,
     };
     let mut training = training::training(experiment, &data.shape, &device, &weights).unwrap();
     training
-        .take_teacher(experiment, &places, &data, None)
+        .attach_teacher(experiment, &places, &data, None)
         .unwrap();
     values_of(&training.model)
 }

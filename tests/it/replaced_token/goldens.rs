@@ -14,9 +14,9 @@ use burn::train::TrainStep;
 use formwork::data::Shape;
 use formwork::data::batch::{Content, TextBatch};
 use formwork::model::encoder::EncoderInput;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::pass::Pass;
-use formwork::task::replaced_token::sampling::{Replaced, draws, sampled};
+use formwork::task::replaced_token::sampling::{ReplacedTexts, draws, sample_tokens};
 use formwork::task::{Objective, ReplacedToken, TaskConfig};
 use serde_json::json;
 
@@ -44,7 +44,7 @@ fn config() -> TaskConfig {
 /// Builds an untrained pair of networks of the oracles' sizes.
 fn task(model: &ModelConfig, vocab: usize) -> Objective<ReplacedToken> {
     let device = Device::flex().autodiff();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::of_text(16, vocab),
         seed: 0,
         device: &device,
@@ -96,8 +96,13 @@ fn one_step(name: &str, d_embedding: usize) {
         .filter(|i| texts.targets[*i as usize] >= 0)
         .collect();
     let training = Pass::training(formwork::nn::pass::Draws::default());
-    let guesses = valid.guesses(input(&texts.inputs), &scored, &pass).unwrap();
-    let ours = Replaced::new(&texts, &sampled(guesses, 1.0, &draws(&texts, &training)));
+    let guesses = valid
+        .generator_logits(input(&texts.inputs), &scored, &pass)
+        .unwrap();
+    let ours = ReplacedTexts::new(
+        &texts,
+        &sample_tokens(guesses, 1.0, &draws(&texts, &training)),
+    );
     assert_eq!(ours.inputs, replaced);
     assert_eq!(ours.replaced, oracle.integers("replaced").1);
 

@@ -5,7 +5,7 @@
 //! would and writes its observations into the document, which the browser prints.
 
 use super::sweeps::{compared, study};
-use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::figure::{FigureOptions, figures};
 use formwork::report::render::html;
 use serde_json::Value;
 use std::fs;
@@ -188,7 +188,7 @@ fn written(root: &Path) {
         .collect();
     fs::write(sweep.join("cells/pre/seed-1/diagnostics.jsonl"), lines).unwrap();
     let c = compared(&sweep);
-    let figures = figures(&c, Look::default()).unwrap();
+    let figures = figures(&c, FigureOptions::default()).unwrap();
     let page = html::page(&c, &figures, Some(root)).unwrap();
     let page = page
         .replacen("<head>", &format!("<head>{WATCH}"), 1)

@@ -4,7 +4,7 @@
 
 use super::{Fixture, compared, page};
 use formwork::cli::compare::view;
-use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::figure::{FigureOptions, figures};
 use formwork::report::render::terminal;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -29,7 +29,7 @@ fn a_thousand_runs_make_a_page_of_bounded_size() {
     assert_eq!((c.runs.len(), c.arms.len()), (1000, 200));
     assert!(text.lines().count() > 200, "a row for each arm");
     assert!(page.len() < 12 << 20, "the page has {} bytes", page.len());
-    for figure in figures(&c, Look::default()).unwrap() {
+    for figure in figures(&c, FigureOptions::default()).unwrap() {
         let (name, size) = (figure.name, figure.svg.len());
         assert!(size < 1 << 20, "{name} has {size} bytes");
     }

@@ -4,7 +4,7 @@ use super::{Fixture, compared};
 use formwork::cli::compare::view;
 use formwork::evaluate::metric::METRICS;
 use formwork::report::analyse::comparison::Comparison;
-use formwork::report::analyse::metrics::place;
+use formwork::report::analyse::metrics::rank;
 use std::fs;
 
 /// Compares two runs whose evaluations have these metrics in place of the fixture's accuracy.
@@ -33,7 +33,7 @@ fn with(metrics: &[&str], train: &str) -> Comparison {
 fn the_metrics_of_every_task_have_columns() {
     let tables = formwork::task::METRICS.iter().copied().flatten();
     for metric in METRICS.iter().chain(tables) {
-        assert!(place(metric.name).is_some(), "{}", metric.name);
+        assert!(rank(metric.name).is_some(), "{}", metric.name);
     }
     for metrics in [
         ["reward_accuracy", "reward_margin"],

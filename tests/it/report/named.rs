@@ -5,7 +5,7 @@ use super::sweeps::{End, Planned, compared, write};
 use formwork::cli::compare::{headline, view};
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
 use formwork::report::read::run;
-use formwork::report::render::figure::{Figure, Look, figures};
+use formwork::report::render::figure::{Figure, FigureOptions, figures};
 use formwork::report::render::{html, json, sheet};
 use std::path::{Path, PathBuf};
 use unicode_width::UnicodeWidthStr;
@@ -63,7 +63,7 @@ fn two_axes(root: &Path, flops: fn(usize) -> f64) -> PathBuf {
 }
 
 fn shown(c: &Comparison) -> Vec<Figure> {
-    figures(c, Look::default()).unwrap()
+    figures(c, FigureOptions::default()).unwrap()
 }
 
 /// Returns all text of a drawing in order.

@@ -3,13 +3,18 @@
 use super::page;
 use super::sweeps::{End, Planned, compared, study, write};
 use crate::binary::{failure, output};
-use formwork::report::render::figure::{Look, figures};
+use formwork::report::render::figure::{FigureOptions, figures};
 use formwork::report::render::paper::{Document, documents};
 use std::fs;
 use std::path::Path;
 
 fn report(folder: &Path) -> Vec<Document> {
-    documents(&compared(folder), Look::default(), &folder.join("report")).unwrap()
+    documents(
+        &compared(folder),
+        FigureOptions::default(),
+        &folder.join("report"),
+    )
+    .unwrap()
 }
 
 fn text(documents: &[Document], name: &str) -> String {
@@ -219,7 +224,7 @@ fn two_axes_make_a_heat_map() {
             .contains("mean final valid loss by width and lr; lower is better.")
     );
     let one_axis = tempfile::tempdir().unwrap();
-    let figures = figures(&compared(&study(one_axis.path())), Look::default()).unwrap();
+    let figures = figures(&compared(&study(one_axis.path())), FigureOptions::default()).unwrap();
     assert!(figures.iter().all(|figure| figure.name != "grid"));
 }
 

@@ -7,7 +7,7 @@ use formwork::report::analyse::comparison::{Options, compare};
 use formwork::report::analyse::curves::curve;
 use formwork::report::analyse::metrics::more_is_better;
 use formwork::report::analyse::statistics::contrast::{Reason, Verdict};
-use formwork::report::read::listed::Listed;
+use formwork::report::read::listing::RunListing;
 use formwork::report::read::run;
 use formwork::report::render::{json, sheet, terminal};
 use formwork::train::evaluation::Scores;
@@ -113,7 +113,7 @@ fn a_run_that_skipped_its_last_step_is_done() {
     };
     let skipped = r#"{"step":200,"split":"train","loss":null,"skipped":true,"samples":[3]}"#;
     let done = journal(&format!("{skipped}\n"));
-    assert_eq!((done.diverged(), done.state().as_str()), (None, "done"));
+    assert_eq!((done.diverged_at(), done.state().as_str()), (None, "done"));
     let c = compared(std::slice::from_ref(&folder));
     assert_eq!(c.outcomes[0].last, Some((Some(199), 1.5)));
     // A run that skipped too many steps ends with a line without that mark.
@@ -136,7 +136,7 @@ fn early_stopping_is_an_end_and_scores_stand_in_for_evaluations() {
     .unwrap();
     let run = run::read(&folder).unwrap();
     assert_eq!(
-        (run.state().as_str(), run.done()),
+        (run.state().as_str(), run.is_done()),
         ("stopped early at step 100", true)
     );
     let table = terminal::table(
@@ -176,8 +176,8 @@ fn a_run_that_waits_for_a_better_evaluation_has_not_stopped_early() {
         let counted = format!("{{\"evaluations_without_improvement\": {waited}}}");
         fs::write(saved.join("state.json"), counted).unwrap();
         let run = run::read(&folder).unwrap();
-        assert_eq!((run.state().as_str(), run.done()), (state, waited == 3));
-        assert_eq!(Listed::read(folder.clone()).state(), listed);
+        assert_eq!((run.state().as_str(), run.is_done()), (state, waited == 3));
+        assert_eq!(RunListing::read(folder.clone()).state(), listed);
     }
 }
 
@@ -199,7 +199,7 @@ fn a_metric_has_one_direction() {
             metrics: [(metric.to_string(), 2.0)].into(),
             confusion: None,
         };
-        let compared = scores.compared_by(metric).unwrap();
+        let compared = scores.comparison_value(metric).unwrap();
         assert_eq!(compared == -2.0, more_is_better(metric), "{metric}");
         assert_eq!(compared.abs(), 2.0);
     }

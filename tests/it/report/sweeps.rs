@@ -235,7 +235,7 @@ fn arms_of_other_steps_are_not_tested() {
     assert_eq!(gap(2).verdict, Verdict::NotTested(Reason::Identical));
     let note = "runs were trained for different numbers of steps (A: 200, B: 200 and 400): their differences are not tested";
     assert_eq!(c.notes[0], note);
-    for table in [sheet::sheet(&c), sheet::for_paper(&c)] {
+    for table in [sheet::sheet(&c), sheet::paper_sheet(&c)] {
         let shown = terminal::markdown(&table.text(false));
         assert!(shown.contains("200–400"), "{shown}");
         assert!(shown.contains("not tested: steps differ"), "{shown}");

@@ -6,14 +6,14 @@ use super::sweeps::{End, Planned, compared, study, write};
 use formwork::cli::compare::headline;
 use formwork::report::analyse::comparison::{Comparison, Options, compare};
 use formwork::report::read::run;
-use formwork::report::render::figure::Look;
+use formwork::report::render::figure::FigureOptions;
 use formwork::report::render::paper::documents;
 use formwork::report::render::{sheet, terminal};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 fn document(c: &Comparison, name: &str) -> String {
-    let all = documents(c, Look::default(), Path::new("report")).unwrap();
+    let all = documents(c, FigureOptions::default(), Path::new("report")).unwrap();
     let found = all.into_iter().find(|d| d.name == name).unwrap();
     String::from_utf8(found.bytes).unwrap()
 }
@@ -249,7 +249,8 @@ fn the_steps_to_a_value_have_columns() {
         };
         let runs = run::read_all(std::slice::from_ref(&path)).unwrap();
         let c = compare(runs, &options).unwrap();
-        [sheet::sheet(&c), sheet::for_paper(&c)].map(|table| terminal::markdown(&table.text(false)))
+        [sheet::sheet(&c), sheet::paper_sheet(&c)]
+            .map(|table| terminal::markdown(&table.text(false)))
     };
     for table in columns(Some(1.75)) {
         assert!(table.contains("| steps to 1.750 | reached |"), "{table}");

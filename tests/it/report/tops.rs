@@ -3,7 +3,7 @@
 
 use super::{Fixture, compared, page};
 use formwork::report::analyse::comparison::Comparison;
-use formwork::report::render::figure::Look;
+use formwork::report::render::figure::FigureOptions;
 use formwork::report::render::paper::documents;
 use std::path::{Path, PathBuf};
 
@@ -22,7 +22,7 @@ fn of_width(width: u32) -> String {
 
 /// Returns the number of bold cells in the LaTeX table and on the page.
 fn bold(c: &Comparison) -> [usize; 2] {
-    let all = documents(c, Look::default(), Path::new("report")).unwrap();
+    let all = documents(c, FigureOptions::default(), Path::new("report")).unwrap();
     let tex = all.iter().find(|d| d.name == "table.tex").unwrap();
     let tex = String::from_utf8(tex.bytes.clone()).unwrap();
     [

@@ -1,10 +1,10 @@
 //! The database: its search against brute force, neighbours that it never returns, and the lists on disk.
 
 use formwork::data::{
-    Chunking, Data, DataConfig, Places, Request, Source, Tokenizers, View, prepare,
+    Chunking, Data, DataConfig, Request, SearchPath, Source, Tokenizers, View, prepare,
 };
 use formwork::error::Result;
-use formwork::nn::neighbours::{Neighbours, Retrieves};
+use formwork::nn::neighbours::{Neighbours, Retriever};
 use formwork::tokenizer::TokenizerConfig;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,8 +23,8 @@ fn documents(count: usize, salt: usize) -> Vec<String> {
     (0..count).map(document).collect()
 }
 
-fn places(folder: &Path) -> Places {
-    Places::at(
+fn places(folder: &Path) -> SearchPath {
+    SearchPath::with_folders(
         Some(folder),
         vec![folder.to_path_buf()],
         folder.join("cache"),
@@ -36,13 +36,13 @@ fn prepared(folder: &Path, data: &str, chunking: Option<Chunking>) -> Result<Dat
     let tokenizer: TokenizerConfig =
         toml::from_str("kind = \"char\"\nend_of_text = \"<|endoftext|>\"").unwrap();
     let request = Request {
-        run: None,
+        run_shape: None,
         tokenizer: Some(&tokenizer),
-        saved: &Tokenizers::default(),
+        saved_tokenizers: &Tokenizers::default(),
         places: &places(folder),
         seed: 7,
         view: &View::Plain,
-        whole_answers: false,
+        compares_answers: false,
         retrieval: chunking,
     };
     prepare(&config, &request)
@@ -213,7 +213,7 @@ fn neighbours_are_the_nearest_of_other_documents() {
     // Generation gets the same neighbours as a held-out text.
     let (ids, given) = windows(data.valid.as_ref().unwrap()).remove(0);
     let database = data.database.as_ref().unwrap();
-    let mut asked = Neighbours::none(M, K);
+    let mut asked = Neighbours::empty(M, K);
     database.retrieve(&ids[..M], &mut asked);
     database.retrieve(&ids[M..], &mut asked);
     assert_eq!(asked, given);

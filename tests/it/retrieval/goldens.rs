@@ -56,7 +56,7 @@ fn neighbours(oracle: &Oracle) -> Neighbours {
     let keys: Value = serde_json::from_str(&oracle.config()).unwrap();
     let (shape, ids) = oracle.integers("neighbours");
     let chunk = keys["chunk"].as_u64().unwrap() as usize;
-    let mut all = Neighbours::none(chunk, shape[2]);
+    let mut all = Neighbours::empty(chunk, shape[2]);
     for neighbour in ids.chunks(shape[3]) {
         let length = neighbour.iter().take_while(|id| **id != 0).count();
         all.push(&neighbour[..length]);

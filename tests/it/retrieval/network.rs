@@ -62,7 +62,7 @@ fn tokens(rows: usize, salt: usize) -> Vec<i32> {
 
 /// Neighbours of every chunk, some shorter than the maximum, one chunk with a single neighbour.
 fn found(rows: usize, salt: usize) -> Neighbours {
-    let mut all = Neighbours::none(M, K);
+    let mut all = Neighbours::empty(M, K);
     for place in 0..rows * CHUNKS * K {
         let length = match place {
             3 => 0,
@@ -128,7 +128,7 @@ fn without_neighbours_the_layers_are_passed_over() {
         };
         // The parameters that both models have are initialised alike.
         let plain = read(&model(&plain), &ids, 2, None);
-        let mut none = Neighbours::none(M, K);
+        let mut none = Neighbours::empty(M, K);
         (0..2 * CHUNKS * K).for_each(|_| none.push(&[]));
         assert!(read(&full, &ids, 2, None) == plain, "{name}: off");
         assert!(
@@ -158,7 +158,7 @@ fn the_order_of_neighbours_and_what_fills_them_up_change_nothing() {
     for (name, config) in configs() {
         let (model, ids, texts) = (model(&config), tokens(2, 2), found(2, 3));
         let before = read(&model, &ids, 2, Some(texts.clone()));
-        let mut turned = Neighbours::none(M, K);
+        let mut turned = Neighbours::empty(M, K);
         for chunk in 0..2 * CHUNKS {
             for place in (0..K).rev() {
                 let at = chunk * K + place;
@@ -241,7 +241,7 @@ fn a_state_is_that_of_the_rows_that_are_selected() {
 fn task(config: &DecoderConfig) -> Objective<CausalLm> {
     let model = built(config, [SEQ, VOCAB], &Device::flex().autodiff());
     let task = CausalLm::new(model, &CausalLmConfig::default(), 11, false);
-    parameters::materialised(parameters::name_parameters(Objective(task)))
+    parameters::materialize(parameters::name_parameters(Objective(task)))
 }
 
 /// Rows of a step's batch of four.
@@ -313,7 +313,7 @@ fn blocks_that_are_computed_anew_have_the_same_gradients() {
         let gradients = |recomputing: bool| {
             let pass = Pass::training(Draws::default());
             let pass = match recomputing {
-                true => pass.recomputing(),
+                true => pass.with_recomputation(),
                 false => pass,
             };
             let input = input(&tokens(2, 0), 2, Some(found(2, 0)), &device);

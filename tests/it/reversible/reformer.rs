@@ -13,7 +13,7 @@ use formwork::model::{Decoder, DecoderConfig, LanguageModel, ModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::task::TaskConfig;
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::json;
 
 /// Reformer's names for the parameters.
@@ -109,7 +109,7 @@ fn reformers_reversible_layers_agree() {
             .init(&model, &inputs(&shape, &device), false)
             .unwrap();
         let table = names(2);
-        let task = import(materialised(name_parameters(task)), &table, &theirs);
+        let task = import(materialize(name_parameters(task)), &table, &theirs);
         let mut against = Against::new(name, &oracle, 1e-4);
 
         let decoder = config_decoder(&base(&keys), &table, &theirs);

@@ -28,8 +28,8 @@ fn decoded(
         all.extend(values(model.logits(hidden)));
         from += part.len();
         for block in &state.layers {
-            if let Some(cache) = block.own.kept::<LayerCache>() {
-                most = most.max(cache.room());
+            if let Some(cache) = block.own.decoding_state::<LayerCache>() {
+                most = most.max(cache.capacity());
             }
         }
     }

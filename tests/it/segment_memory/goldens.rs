@@ -38,12 +38,12 @@ fn decoder(oracle: &Oracle) -> Decoder {
     }))
     .unwrap();
     let device = Device::flex().autodiff();
-    let network = config.init(&formwork::model::ModelInputs {
+    let network = config.init(&formwork::model::BuildContext {
         shape: &formwork::data::Shape::of_text(SEQ, 7),
         seed: 0,
         device: &device,
     });
-    let network = formwork::train::parameters::materialised(network);
+    let network = formwork::train::parameters::materialize(network);
     put(network, &oracle.arrays(|name| name.strip_prefix("weight.")))
 }
 

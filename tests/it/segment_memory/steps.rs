@@ -48,7 +48,7 @@ fn open(state: &Option<ModelState>) -> Vec<usize> {
     let LayerState::Segment(earlier) = &state.layers[1].own else {
         panic!("it remembers")
     };
-    earlier.open.clone()
+    earlier.current_text_lengths.clone()
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn rows_and_their_order_are_independent() {
     let numbers = Tensor::<1, Int>::from_data(TensorData::new(vec![2, 1], [2]), &Device::flex());
     let mut turned = together.clone();
     turned.select(&numbers);
-    let joined = ModelState::joined(vec![together.rows(2..3), together.rows(1..2)]).unwrap();
+    let joined = ModelState::concat(vec![together.rows(2..3), together.rows(1..2)]).unwrap();
     let found = read(&[2, 1], &mut turned, 12);
     for (row, own) in [2, 1].into_iter().zip(found.chunks(4 * VOCAB)) {
         let wanted = read(&[row], &mut alone[row], 12);

@@ -26,7 +26,7 @@ fn items(sets: &[&str]) -> (f64, f64) {
     arguments.extend(sets.iter().flat_map(|set| ["--set", set.as_str()]));
     output(&arguments);
     let loaded = load(&file, &sets).unwrap();
-    let data = assemble::data_to_train_on(&loaded).unwrap();
+    let data = assemble::training_data(&loaded).unwrap();
     let planned = cost::items_per_step(&loaded.experiment, &data.shape);
     let journal = std::fs::read_to_string(root.join("metrics.jsonl")).unwrap();
     let counted = journal.lines().rev().find_map(|line| {

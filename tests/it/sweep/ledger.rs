@@ -1,7 +1,7 @@
 //! Claims on cells: one process wins, and no result is lost.
 
 use super::{Place, begun};
-use formwork::ablation::ledger::{Ledger, Standing};
+use formwork::ablation::ledger::{CellState, Ledger};
 use formwork::report::read::sweep::{EndState, Ending};
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
@@ -41,9 +41,9 @@ fn a_cell_that_was_given_back_is_the_next_ones_next_attempt() {
     let first = one.claim(&cell).unwrap().unwrap();
     assert_eq!(first.attempt, 1);
     assert!(two.claim(&cell).unwrap().is_none());
-    let held = &two.standings(std::slice::from_ref(&cell)).unwrap()[0];
-    assert!(matches!(held, Standing::Held(holder) if holder.pid == std::process::id()));
-    one.free(first).unwrap();
+    let held = &two.states(std::slice::from_ref(&cell)).unwrap()[0];
+    assert!(matches!(held, CellState::Held(holder) if holder.pid == std::process::id()));
+    one.release(first).unwrap();
     let second = two.claim(&cell).unwrap().unwrap();
     assert_eq!(second.attempt, 2);
     let ending = Ending {
@@ -53,8 +53,8 @@ fn a_cell_that_was_given_back_is_the_next_ones_next_attempt() {
     };
     two.end(second, &ending).unwrap();
     assert_eq!(
-        one.standings(std::slice::from_ref(&cell)).unwrap(),
-        [Standing::Ended]
+        one.states(std::slice::from_ref(&cell)).unwrap(),
+        [CellState::Ended]
     );
     assert!(one.claim(&cell).unwrap().is_none());
     one.reopen(&cell).unwrap();
@@ -66,9 +66,9 @@ fn a_holder_learns_that_it_was_taken_for_dead() {
     let temp = tempfile::tempdir().unwrap();
     let mut one = ledger(temp.path());
     let mut claim = one.claim("arm.seed-1").unwrap().unwrap();
-    assert!(one.beat(&mut claim).unwrap());
+    assert!(one.write_heartbeat(&mut claim).unwrap());
     std::fs::write(temp.path().join("ledger/arm.seed-1.claim.2"), "{}").unwrap();
-    assert!(!one.beat(&mut claim).unwrap());
+    assert!(!one.write_heartbeat(&mut claim).unwrap());
 }
 
 #[test]

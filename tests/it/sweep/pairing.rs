@@ -8,7 +8,7 @@ use formwork::experiment::{self, assemble};
 fn weights(sets: &[&str]) -> Arrays {
     let sets: Vec<String> = sets.iter().map(|set| set.to_string()).collect();
     let loaded = experiment::load(&shipped("experiments/smoke/tiny.toml"), &sets).unwrap();
-    let data = assemble::data_to_train_on(&loaded).unwrap();
+    let data = assemble::training_data(&loaded).unwrap();
     let device = assemble::device(&loaded.experiment, false).unwrap();
     values_of(&assemble::objective(&loaded.experiment, &data.shape, &device).unwrap())
 }

@@ -5,9 +5,9 @@ use crate::captioning::captions;
 use burn::tensor::Device;
 use formwork::data::batch::{Batch, Content, SpeechBatch, SpokenBatch};
 use formwork::data::{Shape, SpeechShape};
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::{Objective, TaskConfig};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 
 pub const SPEECH: SpeechShape = SpeechShape {
@@ -75,13 +75,13 @@ impl Case {
 
     pub fn build(&self, seed: u64, dropout: f64) -> Objective {
         let task: TaskConfig = serde_json::from_value(json!({ "kind": "transcription" })).unwrap();
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape(),
             seed,
             device: &Device::flex().autodiff(),
         };
         let task = task.init(&self.model(dropout), &inputs, false).unwrap();
-        materialised(name_parameters(task))
+        materialize(name_parameters(task))
     }
 }
 

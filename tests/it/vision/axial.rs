@@ -6,7 +6,7 @@ use crate::oracle::{Oracle, difference, values, write_weights};
 use burn::tensor::{Device, Tensor};
 use formwork::data::Shape;
 use formwork::kernel;
-use formwork::model::{ModelInputs, VisionConfig};
+use formwork::model::{BuildContext, VisionConfig};
 use formwork::nn::convolution::Padding;
 use formwork::nn::init::{Init, InitConfig};
 use formwork::nn::pass::Pass;
@@ -30,8 +30,8 @@ fn shape(class_token: bool) -> PositionShape {
             cols: 4,
             class_token,
         }),
-        without_attention: Vec::new(),
-        shared: Vec::new(),
+        layers_without_attention: Vec::new(),
+        layers_sharing_parameters: Vec::new(),
         dropout: 0.0,
     }
 }
@@ -102,7 +102,7 @@ fn the_hybrid_is_timm_s() {
         },
     }))
     .unwrap();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &Shape::default(),
         seed: 1,
         device: &device,

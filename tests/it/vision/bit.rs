@@ -38,7 +38,7 @@ fn check(prefix: &str, norm: Value, standardized: bool) {
     };
     let pixels = tensor::<4>(&array("pixels"), &device).require_grad();
     let features = task.model.pooled(pixels.clone(), &Pass::evaluation());
-    let logits = formwork::model::heads::classes(&task.head, features);
+    let logits = formwork::model::heads::class_scores(&task.head, features);
     near("logits", &values(logits.clone()), &array("logits").values);
     let (_, labels) = oracle.integers(&format!("{prefix}labels"));
     let labels_there = Tensor::from_data(&labels[..], &logits.device());

@@ -337,7 +337,7 @@ fn images_that_do_not_divide_into_patches_are_refused() {
         let ModelConfig::Vision(config) = vision(json!({ "stem": stem })) else {
             unreachable!()
         };
-        config.stem.misfit(height, width)
+        config.stem.image_size_fault(height, width)
     };
     assert_eq!(misfit(4, 28, 28), None);
     assert_eq!(

@@ -14,11 +14,11 @@ use formwork::data::batch::{Batch, Content, ImageBatch};
 use formwork::interop::read_hf;
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::pass::Pass;
 use formwork::task::{MaskedImage, MaskedImageConfig, Objective, TaskConfig};
 use formwork::train::gradients::accumulate;
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::train::parameters::{materialize, name_parameters};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ fn task(model: &ModelConfig, config: &MaskedImageConfig, image: [usize; 3]) -> M
         image: Some(image),
         ..Shape::default()
     };
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 5,
         device: &Device::flex().autodiff(),
@@ -38,7 +38,7 @@ fn task(model: &ModelConfig, config: &MaskedImageConfig, image: [usize; 3]) -> M
         unreachable!("a vision transformer is wanted")
     };
     let task = MaskedImage::new(model, config, &inputs).unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 /// Returns an oracle's arrays under a prefix, by Formwork's paths and in the shapes of `like`.
@@ -97,7 +97,7 @@ fn a_masked_autoencoder_is_hf_s() {
             "the folder's weights"
         );
         let masks = task.masks_of(&noise);
-        let told = values(task.told(&images, &masks, &pass));
+        let told = values(task.predicted_pixels(&images, &masks, &pass));
         let off = difference(&told, &oracle.array("logits").values);
         assert!(off < TOLERANCE, "pixels are off by {off:e}");
         let loss = task.loss(&images, &masks, &pass) / 3.0;
@@ -201,7 +201,7 @@ fn every_parameter_learns_and_micro_batches_make_one_batch() {
         assert_ne!(loss(1), loss(2), "{changes}: other patches are hidden");
         let valid = task.valid();
         let output = InferenceStep::step(&valid, whole.clone().into());
-        assert!(!output.is_of_tokens() && output.loss.weight == 3.0);
+        assert!(!output.is_token_loss() && output.loss.weight == 3.0);
         let again = InferenceStep::step(&valid, whole.into());
         assert_eq!(output.loss, again.loss, "{changes}: masks of evaluations");
     }
@@ -214,7 +214,7 @@ fn networks_that_go_by_places_are_refused() {
             image: Some(IMAGE),
             ..Shape::default()
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed: 5,
             device: &Device::flex().autodiff(),

@@ -73,7 +73,7 @@ fn products_are_those_of_what_is_read() {
         ..Shape::default()
     };
     let looked_at =
-        |pooling: &str| ModelConfig::Vision(config(pooling, REGISTERS)).sequence(&shape);
+        |pooling: &str| ModelConfig::Vision(config(pooling, REGISTERS)).image_vectors(&shape);
     assert_eq!(
         [looked_at("class"), looked_at("mean")],
         [PATCHES + 1, PATCHES]

@@ -220,7 +220,7 @@ fn a_network_is_torchvision_s() {
     let task = network(&config, [3, 8, 8], 5);
     case.check(task, |task: &Objective<ImageClassification>, x, pass| {
         let features = task.model.pooled(x, pass);
-        let logits = formwork::model::heads::classes(&task.head, features);
+        let logits = formwork::model::heads::class_scores(&task.head, features);
         let labels_there = Tensor::from_data(&labels[..], &logits.device());
         let loss = cross_entropy_sum(logits.clone(), labels_there, 0.0);
         (values(logits), loss / labels.len() as f64)

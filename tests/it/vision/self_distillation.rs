@@ -12,15 +12,15 @@ use burn::tensor::Device;
 use formwork::data::Shape;
 use formwork::data::batch::Views;
 use formwork::data::images::ViewsConfig;
-use formwork::evaluate::neighbours::Neighbours;
+use formwork::evaluate::neighbours::KnnEmbeddings;
 use formwork::interop::read_hf;
 use formwork::interop::rename::Table;
 use formwork::interop::weights::Array;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::nn::pass::Pass;
-use formwork::task::{Kept, SelfDistillation, SelfDistillationConfig, Task};
-use formwork::train::ema::{Ema, Rule};
-use formwork::train::parameters::{materialised, name_parameters};
+use formwork::task::{KeptVectors, SelfDistillation, SelfDistillationConfig, Task};
+use formwork::train::ema::{DecayRule, Ema};
+use formwork::train::parameters::{materialize, name_parameters};
 use std::collections::BTreeMap;
 
 type Arrays = BTreeMap<String, Array>;
@@ -34,7 +34,7 @@ fn task(
         image: Some(image),
         ..Shape::default()
     };
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 5,
         device: &Device::flex().autodiff(),
@@ -43,7 +43,7 @@ fn task(
         unreachable!("a vision transformer is wanted")
     };
     let task = SelfDistillation::new(model, config, &inputs).unwrap();
-    materialised(name_parameters(task))
+    materialize(name_parameters(task))
 }
 
 /// Returns an oracle's arrays under a prefix, by Formwork's paths and in the shapes of `like`.
@@ -111,7 +111,7 @@ fn a_step_is_the_papers() {
     let before = weights("weight.");
     let student = put(fresh.clone(), &before);
     let teacher = put(fresh, &weights("teacher."));
-    let taught = student.taught_by(&teacher);
+    let taught = student.with_teacher(&teacher);
     let views = Views {
         global: oracle.array("global").values,
         local: oracle.array("local").values,
@@ -138,7 +138,7 @@ fn a_step_is_the_papers() {
         assert!(off < 2e-4, "{path} is off by {off:e}");
     }
 
-    taught.keep(&Kept {
+    taught.store_kept(&KeptVectors {
         sum: made.told,
         count: 8.0,
     });
@@ -155,7 +155,7 @@ fn a_step_is_the_papers() {
     }
     after.get_mut("centre").unwrap().values = centre.clone();
     let moved = put(taught, &after);
-    let rule = Rule::Teaching {
+    let rule = DecayRule::Teacher {
         from: 0.9,
         steps: 10,
     };
@@ -192,7 +192,7 @@ fn global_views_alone_are_compared_with_each_other() {
         weights.insert("centre".into(), oracle.array("centre"));
         put(fresh.clone(), &weights)
     };
-    let taught = of("weight.").taught_by(&of("teacher."));
+    let taught = of("weight.").with_teacher(&of("teacher."));
     let views = Views {
         global: oracle.array("global").values,
         ..Views::default()
@@ -211,6 +211,6 @@ fn neighbours_vote_as_in_torch() {
     let vectors = oracle.array("vectors").values;
     let (classes, told) = (oracle.integers("classes").1, oracle.integers("told").1);
     let right = told.iter().zip(&classes).filter(|(a, b)| a == b).count();
-    let found = Neighbours::of(6, &vectors, &classes).accuracy();
+    let found = KnnEmbeddings::new(6, &vectors, &classes).accuracy();
     assert_eq!(found, right as f64 / 60.0);
 }

@@ -39,7 +39,7 @@ fn a_frozen_batch_norm_keeps_its_statistics() {
         freeze: vec!["norm".into()],
         ..TransferConfig::default()
     };
-    let held = start.frozen(task(&config)).unwrap();
+    let held = start.freeze_matching(task(&config)).unwrap();
     let before = collect(&held, None);
     let after = collect(&trained(held, &[sample(4, 2)]), None);
     for (path, value) in &before {
@@ -51,8 +51,8 @@ fn a_frozen_batch_norm_keeps_its_statistics() {
 fn lengths(moved: bool, longer: &GrownTables) -> Lengths<'_> {
     Lengths {
         resample: &|_, _, _| None,
-        moved,
-        longer,
+        positions_differ: moved,
+        token_tables: longer,
     }
 }
 

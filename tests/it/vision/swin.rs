@@ -4,7 +4,7 @@
 use super::held_against;
 use burn::tensor::Device;
 use formwork::data::Shape;
-use formwork::model::{ModelConfig, ModelInputs, SwinConfig};
+use formwork::model::{BuildContext, ModelConfig, SwinConfig};
 use formwork::plan::{ModelCost, PlanRequest, plan};
 use formwork::task::{ImageClassificationConfig, TaskConfig};
 use formwork::train::optim::{MuonConfig, OptimizerConfig};
@@ -75,7 +75,7 @@ fn muon_leaves_tables_to_adamw() {
         ..Shape::default()
     };
     let device = Device::default();
-    let inputs = ModelInputs {
+    let inputs = BuildContext {
         shape: &shape,
         seed: 0,
         device: &device,
@@ -91,7 +91,7 @@ fn muon_leaves_tables_to_adamw() {
     assert_eq!(paths.len(), 3 * 6, "{paths:?}");
     assert!(!paths.iter().any(|path| path.ends_with("table")));
 
-    let kept = muon.kept(&listed).unwrap();
+    let kept = muon.state_sizes(&listed).unwrap();
     let values: usize = kept.values().map(|kept| kept.values).sum();
     let cost = planned(&model, Some(&task), &shape, &muon);
     assert_eq!(cost.memory_bytes["optimizer"], 4 * values as u64);

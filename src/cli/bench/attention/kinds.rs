@@ -5,7 +5,7 @@ use super::AttentionArgs;
 use crate::device::Backend;
 use crate::error::{Error, Result, suggestion};
 use crate::faults::Faults;
-use crate::nn::attention::{AttentionConfig, KINDS, Reads, latent};
+use crate::nn::attention::{AttentionConfig, KINDS, ReadingDirection, latent};
 use serde_json::{Value, json};
 
 /// Maximum number of query values: 1 GiB, and there are about ten tensors of this size, including gradients.
@@ -26,7 +26,7 @@ pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
         first
     });
     for set in &args.sets {
-        let (kind, _, _) = split(set)?;
+        let (kind, _, _) = split_set(set)?;
         if let Some(kind) = kind.filter(|kind| !names.contains(kind)) {
             return Err(Error::usage(format!(
                 "--set {set} has no effect: {kind} is not measured; add --kind {kind} or leave it out"
@@ -37,7 +37,7 @@ pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
 }
 
 /// Splits `--set` into the kind that it is for (if it names one), the key and the value.
-fn split(set: &str) -> Result<(Option<&str>, &str, &str)> {
+fn split_set(set: &str) -> Result<(Option<&str>, &str, &str)> {
     let Some((key, value)) = set.split_once('=') else {
         return Err(Error::usage(format!(
             "--set {set} has no value; write --set KEY=VALUE"
@@ -52,10 +52,10 @@ fn split(set: &str) -> Result<(Option<&str>, &str, &str)> {
 }
 
 /// The `--set` arguments that apply to a kind.
-pub(super) fn sets_of<'a>(args: &'a AttentionArgs, name: &str) -> Result<Vec<&'a str>> {
+pub(super) fn sets_for_kind<'a>(args: &'a AttentionArgs, name: &str) -> Result<Vec<&'a str>> {
     let mut found = Vec::new();
     for set in &args.sets {
-        if split(set)?.0.is_none_or(|kind| kind == name) {
+        if split_set(set)?.0.is_none_or(|kind| kind == name) {
             found.push(set.as_str());
         }
     }
@@ -97,20 +97,22 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
     if let Some(kv_heads) = args.kv_heads {
         keys.insert("n_kv_heads".into(), json!(kv_heads));
     }
-    for set in sets_of(args, name)? {
-        let (_, key, value) = split(set)?;
+    for set in sets_for_kind(args, name)? {
+        let (_, key, value) = split_set(set)?;
         let value: Value = serde_json::from_str(value).unwrap_or_else(|_| json!(value));
         keys.insert(key.into(), value);
     }
     let refused = |rule: &dyn std::fmt::Display| Error::usage(format!("--kind {name}: {rule}"));
     let config: AttentionConfig = serde_json::from_value(Value::Object(keys))
-        .map_err(|e| refused(&unread(&e.to_string())))?;
+        .map_err(|e| refused(&config_fault(&e.to_string())))?;
     let mut faults = Faults::default();
     let mut at = faults.of("kind");
     config.faults(Some(args.head_width), &mut at);
     for length in &args.context {
         let causal = causal(args, &config);
-        config.facts().faults_within(Some(*length), causal, &mut at);
+        config
+            .facts()
+            .faults_in_context(Some(*length), causal, &mut at);
     }
     match faults.found.first() {
         Some((_, rule)) => Err(refused(rule)),
@@ -119,7 +121,7 @@ fn config(args: &AttentionArgs, name: &str) -> Result<AttentionConfig> {
 }
 
 /// Why keys do not form an attention configuration; for an unknown key with a suggestion.
-fn unread(reason: &str) -> String {
+fn config_fault(reason: &str) -> String {
     // Example of serde: unknown field `windo`, expected one of `n_heads`, `window`
     let mut names = reason.split('`').skip(1).step_by(2);
     match (reason.starts_with("unknown field `"), names.next()) {
@@ -134,9 +136,9 @@ fn unread(reason: &str) -> String {
 /// Whether an attention is measured in causal mode: as the flag says, or as its kind requires.
 pub(super) fn causal(args: &AttentionArgs, config: &AttentionConfig) -> bool {
     match config.facts().abilities().reads {
-        Reads::EitherWay => !args.bidirectional,
-        Reads::BothWays => false,
-        Reads::LeftToRight => true,
+        ReadingDirection::Either => !args.bidirectional,
+        ReadingDirection::Bidirectional => false,
+        ReadingDirection::Causal => true,
     }
 }
 

@@ -5,7 +5,7 @@
 //! reads in only one direction is measured in that direction.
 
 mod kinds;
-mod measured;
+mod measurement;
 
 use super::super::output;
 use crate::device::DeviceName;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::nn::attention::AttentionConfig;
 use clap::Args;
 use kinds::{causal, check_sizes, configs};
-use measured::measured;
+use measurement::measure_length;
 use serde_json::{Value, json};
 use std::process::{Command, Stdio};
 
@@ -71,7 +71,7 @@ pub fn run(args: AttentionArgs) -> Result<()> {
     lengths.sort_unstable();
     lengths.dedup();
     if let ([config], [length]) = (&configs[..], &lengths[..]) {
-        let measured = measured(&args, config, *length, &name.open()?.autodiff());
+        let measured = measure_length(&args, config, *length, &name.open()?.autodiff());
         return show(&args, &measured);
     }
     for config in &configs {
@@ -105,7 +105,7 @@ fn in_child(args: &AttentionArgs, config: &AttentionConfig, length: usize) -> Re
     let mut command = Command::new(&program);
     let kind = config.kind();
     command.args(["bench", "attention", "--json", "--kind", kind]);
-    for set in kinds::sets_of(args, kind)? {
+    for set in kinds::sets_for_kind(args, kind)? {
         command.args(["--set", set]);
     }
     let numbers = [

@@ -5,7 +5,7 @@
 
 use super::Fingerprint;
 use crate::data::DataSet;
-use crate::data::files::found;
+use crate::data::files::discovery;
 use crate::digest;
 use crate::error::{Error, Result};
 use sha2::{Digest, Sha256};
@@ -16,25 +16,25 @@ use std::path::{Path, PathBuf};
 /// hash.
 const MOST_NAMED: usize = 4096;
 /// Maximum number of differing files that a message names.
-const TOLD: usize = 3;
+const MAX_SHOWN: usize = 3;
 
 /// Returns the fingerprint of a folder, or of the files that match a pattern, under a key of `set`.
-pub(super) fn many(
+pub(super) fn fingerprint_files(
     set: &dyn DataSet,
     key: &str,
     path: PathBuf,
     before: &[Fingerprint],
 ) -> Result<Fingerprint> {
-    let all = found::listed(std::slice::from_ref(&path))?;
+    let all = discovery::expand(std::slice::from_ref(&path))?;
     let read = match path.is_dir() {
         true => set.examples_in(&path, all.clone()),
         false => all.clone(),
     };
-    let mut print = listed(key, path.clone(), &read)?;
+    let mut print = listing_fingerprint(key, path.clone(), &read)?;
     let known = before.iter().filter(|known| known.key == key);
     for known in known {
         let whole = known.files.is_empty() && read.len() < all.len();
-        if whole && listed(key, path.clone(), &all)?.sha256 == known.sha256
+        if whole && listing_fingerprint(key, path.clone(), &all)?.sha256 == known.sha256
             || !known.files.is_empty() && known.files == print.files
         {
             print.sha256.clone_from(&known.sha256);
@@ -44,11 +44,15 @@ pub(super) fn many(
 }
 
 /// Returns the fingerprint of files by their names relative to a folder and their sizes.
-pub(super) fn listed(key: &str, path: PathBuf, files: &[PathBuf]) -> Result<Fingerprint> {
+pub(super) fn listing_fingerprint(
+    key: &str,
+    path: PathBuf,
+    files: &[PathBuf],
+) -> Result<Fingerprint> {
     let mut hash = Sha256::new();
     let mut bytes = 0;
     let mut named = BTreeMap::new();
-    let (base, _) = found::base(&path);
+    let (base, _) = discovery::split_pattern(&path);
     for file in files {
         let size = std::fs::metadata(file)
             .map_err(Error::io("read", file))?
@@ -94,7 +98,7 @@ impl Fingerprint {
         let all: Vec<String> = new
             .chain(gone.map(|name| format!("{name} is gone")))
             .collect();
-        (!all.is_empty()).then(|| found::shown(&all, TOLD))
+        (!all.is_empty()).then(|| discovery::join_first(&all, MAX_SHOWN))
     }
 }
 
@@ -113,13 +117,14 @@ mod tests {
             fs::write(root.join(name), name).unwrap();
         }
         let set = ImagesConfig::default();
-        let now = |before: &[Fingerprint]| many(&set, "path", root.clone(), before).unwrap();
+        let now =
+            |before: &[Fingerprint]| fingerprint_files(&set, "path", root.clone(), before).unwrap();
         let first = now(&[]);
         fs::write(root.join("notes.txt"), "mine").unwrap();
         assert_eq!(now(&[]), first);
         // A run of an earlier version counted the stray file and listed no names.
-        let all = found::listed(std::slice::from_ref(&root)).unwrap();
-        let mut older = listed("path", root.clone(), &all).unwrap();
+        let all = discovery::expand(std::slice::from_ref(&root)).unwrap();
+        let mut older = listing_fingerprint("path", root.clone(), &all).unwrap();
         older.files.clear();
         assert_ne!(older.sha256, first.sha256);
         let taken = now(std::slice::from_ref(&older));

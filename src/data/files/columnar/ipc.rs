@@ -13,7 +13,7 @@ use arrow_ipc::{Message, RecordBatch, root_as_message};
 /// The first bytes of a file with an index.
 const MAGIC: &[u8; 8] = b"ARROW1\0\0";
 /// Marker before the length of a message.
-const CONTINUES: u32 = u32::MAX;
+const CONTINUATION_MARKER: u32 = u32::MAX;
 /// Maximum unpacked size of a compressed buffer, as a multiple of the file's size, unless it is below
 /// `ALWAYS`.
 const MOST_UNPACKED: u64 = 100;
@@ -42,7 +42,7 @@ fn start(file: &mut File) -> Result<u64, String> {
 
 /// Returns an error if a message claims to be longer than the file, or a buffer to unpack to more than
 /// `MOST_UNPACKED` allows.
-pub(super) fn hold_lengths(file: &mut File) -> Result<(), String> {
+pub(super) fn check_lengths(file: &mut File) -> Result<(), String> {
     let length = file.metadata().map_err(text)?.len();
     let mut at = start(file)?;
     while let Some((body, message)) = message(file, at, length)? {
@@ -55,7 +55,7 @@ pub(super) fn hold_lengths(file: &mut File) -> Result<(), String> {
             ));
         };
         if let Some(batch) = batch(&message) {
-            hold_buffers(file, &batch, body, bytes, length)?;
+            check_buffers(file, &batch, body, bytes, length)?;
         }
         at = end;
     }
@@ -76,7 +76,7 @@ fn message(file: &mut File, mut at: u64, length: u64) -> Result<Option<(u64, Vec
     };
     let first = word(&mut at)?;
     let size = match first {
-        Some(CONTINUES) => word(&mut at)?,
+        Some(CONTINUATION_MARKER) => word(&mut at)?,
         other => other,
     };
     let Some(size) = size.filter(|size| *size > 0) else {
@@ -99,7 +99,7 @@ fn batch<'a>(message: &Message<'a>) -> Option<RecordBatch<'a>> {
     message.header_as_record_batch().or_else(dictionary)
 }
 
-fn hold_buffers(
+fn check_buffers(
     file: &mut File,
     batch: &RecordBatch<'_>,
     body: u64,

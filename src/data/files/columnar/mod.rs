@@ -59,7 +59,7 @@ pub fn is_columnar(path: &Path) -> bool {
 }
 
 /// A column name, and the key of `[data]` that sets it.
-pub type Wanted<'a> = (&'a str, &'static str);
+pub type KeyedColumn<'a> = (&'a str, &'static str);
 
 /// Calls `each` with the number of every row, from 1, and its cells in these columns.
 ///
@@ -68,7 +68,7 @@ pub type Wanted<'a> = (&'a str, &'static str);
 /// `each` fails.
 pub fn rows(
     path: &Path,
-    columns: &[Wanted<'_>],
+    columns: &[KeyedColumn<'_>],
     mut each: impl FnMut(u64, Vec<Cell>) -> Result<()>,
 ) -> Result<()> {
     let mut row = 0;
@@ -99,7 +99,7 @@ pub fn objects(
 ) -> Result<()> {
     let all = features(path)?;
     let names = &all.roots;
-    let wanted: Vec<Wanted> = names.iter().map(|name| (name.as_str(), "path")).collect();
+    let wanted: Vec<KeyedColumn> = names.iter().map(|name| (name.as_str(), "path")).collect();
     let mut row = 0;
     let read = |batch: &RecordBatch| {
         let mut objects = vec![Map::new(); batch.num_rows()];
@@ -127,7 +127,7 @@ pub fn objects(
 /// As for [`rows`]; also if the column `files` holds something else.
 pub fn files(
     path: &Path,
-    [files, other]: [Wanted<'_>; 2],
+    [files, other]: [KeyedColumn<'_>; 2],
     mut each: impl FnMut(u64, Option<Vec<u8>>, Cell) -> Result<()>,
 ) -> Result<()> {
     let mut row = 0;
@@ -149,8 +149,8 @@ pub fn files(
 /// # Errors
 /// If the file cannot be read or is damaged.
 pub fn features(path: &Path) -> Result<Features> {
-    let (format, damaged) = known(path)?;
-    guard::panics(|| {
+    let (format, damaged) = format_and_error(path)?;
+    guard::catch_panic(|| {
         let file = File::open(path).map_err(Fault::Io)?;
         schema_of(file, format)
     })
@@ -160,8 +160,8 @@ pub fn features(path: &Path) -> Result<Features> {
 }
 
 /// Returns the format of a file, and a function that makes the error for a damaged one.
-fn known(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
-    crate::files::require_ordinary(path)?;
+fn format_and_error(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
+    crate::files::require_regular(path)?;
     let shown = path.display().to_string();
     let Some(format) = Format::of(path) else {
         return Err(Error::run(format!("{shown} is neither Parquet nor Arrow")));
@@ -178,17 +178,17 @@ fn known(path: &Path) -> Result<(Format, impl Fn(String) -> Error)> {
 /// Calls `take` with the result of `read` for every batch of rows. A panic in `read` becomes an error.
 fn batches<T>(
     path: &Path,
-    columns: &[Wanted<'_>],
+    columns: &[KeyedColumn<'_>],
     read: impl Fn(&RecordBatch) -> std::result::Result<T, String>,
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    let (format, damaged) = known(path)?;
-    let mut batches = guard::panics(|| open(path, format, columns))
+    let (format, damaged) = format_and_error(path)?;
+    let mut batches = guard::catch_panic(|| open(path, format, columns))
         .map_err(&damaged)?
         .map_err(|fault| fault.of(path, &damaged))?;
-    while let Some(batch) = guard::panics(|| batches.next()).map_err(&damaged)? {
+    while let Some(batch) = guard::catch_panic(|| batches.next()).map_err(&damaged)? {
         let batch = batch.map_err(&damaged)?;
-        let made = guard::panics(|| read(&batch))
+        let made = guard::catch_panic(|| read(&batch))
             .map_err(&damaged)?
             .map_err(|why| Error::run(format!("{}: {why}", path.display())))?;
         take(made)?;
@@ -219,7 +219,7 @@ impl Fault {
 fn open(
     path: &Path,
     format: Format,
-    columns: &[Wanted<'_>],
+    columns: &[KeyedColumn<'_>],
 ) -> std::result::Result<Batches, Fault> {
     let damaged = |e: &dyn std::fmt::Display| Fault::Damaged(e.to_string());
     let mut file = File::open(path).map_err(Fault::Io)?;
@@ -236,7 +236,7 @@ fn open(
             ))
         }
         Format::Arrow => {
-            ipc::hold_lengths(&mut file).map_err(Fault::Damaged)?;
+            ipc::check_lengths(&mut file).map_err(Fault::Damaged)?;
             let reader = ipc::reader(file).map_err(Fault::Damaged)?;
             require(&reader.schema(), columns).map_err(Fault::Column)?;
             Ok(Box::new(
@@ -256,7 +256,7 @@ fn schema_of(mut file: File, format: Format) -> std::result::Result<SchemaRef, F
             Ok(builder.schema().clone())
         }
         Format::Arrow => {
-            ipc::hold_lengths(&mut file).map_err(Fault::Damaged)?;
+            ipc::check_lengths(&mut file).map_err(Fault::Damaged)?;
             let reader = ipc::reader(file).map_err(Fault::Damaged)?;
             Ok(reader.schema())
         }
@@ -264,14 +264,17 @@ fn schema_of(mut file: File, format: Format) -> std::result::Result<SchemaRef, F
 }
 
 /// Returns the indices of the top-level columns that hold these columns; an error if one does not exist.
-fn require(schema: &Schema, columns: &[Wanted<'_>]) -> std::result::Result<Vec<usize>, String> {
+fn require(
+    schema: &Schema,
+    columns: &[KeyedColumn<'_>],
+) -> std::result::Result<Vec<usize>, String> {
     let mut roots = Vec::new();
     for (name, key) in columns {
-        let parts = parts(schema.fields(), name).ok_or_else(|| {
+        let parts = split_column_name(schema.fields(), name).ok_or_else(|| {
             let all = names(schema.fields());
             let near = nearest(name, all.iter().map(String::as_str));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
-            let there = listed(&all);
+            let there = join_names(&all);
             format!("no column `{name}`{hint}; there are {there}; set [data] {key}")
         })?;
         roots.extend(schema.index_of(parts[0]).ok());
@@ -279,7 +282,7 @@ fn require(schema: &Schema, columns: &[Wanted<'_>]) -> std::result::Result<Vec<u
     Ok(roots)
 }
 
-fn listed(names: &[String]) -> String {
+fn join_names(names: &[String]) -> String {
     const SHOWN: usize = 12;
     let shown: Vec<String> = names.iter().take(SHOWN).map(|n| format!("`{n}`")).collect();
     let more = match names.len() > SHOWN {
@@ -291,7 +294,7 @@ fn listed(names: &[String]) -> String {
 
 /// Splits a column name into the names of a column and of the struct fields inside it: `translation.de` is
 /// `translation`, `de`, unless a column has the whole name.
-fn parts<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
+fn split_column_name<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
     if fields.find(name).is_some() {
         return Some(vec![name]);
     }
@@ -300,7 +303,7 @@ fn parts<'a>(fields: &Fields, name: &'a str) -> Option<Vec<&'a str>> {
         match fields.find(first)?.1.data_type() {
             DataType::Struct(inner) => {
                 let mut all = vec![first];
-                all.extend(parts(inner, rest)?);
+                all.extend(split_column_name(inner, rest)?);
                 Some(all)
             }
             _ => None,
@@ -325,7 +328,7 @@ fn names(fields: &Fields) -> Vec<String> {
 /// Returns the cells of some columns of a batch.
 fn decode(
     batch: &RecordBatch,
-    columns: &[Wanted<'_>],
+    columns: &[KeyedColumn<'_>],
 ) -> std::result::Result<Vec<Vec<Cell>>, String> {
     let each = columns.iter().map(|(name, _)| {
         let found = column(batch, name)?;
@@ -338,7 +341,7 @@ fn decode(
 fn column<'a>(batch: &'a RecordBatch, name: &str) -> std::result::Result<&'a ArrayRef, String> {
     let missing = || format!("no column `{name}`");
     let schema = batch.schema();
-    let parts = parts(schema.fields(), name).ok_or_else(missing)?;
+    let parts = split_column_name(schema.fields(), name).ok_or_else(missing)?;
     let mut column = batch.column_by_name(parts[0]).ok_or_else(missing)?;
     for part in &parts[1..] {
         column = cells::field(column, part).ok_or_else(missing)?;

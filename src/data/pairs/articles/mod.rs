@@ -125,7 +125,7 @@ impl DataSet for ArticlesConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Pairs
     }
 
@@ -149,7 +149,7 @@ impl DataSet for ArticlesConfig {
         tokenizer.with_marks(&self.marks).faults()
     }
 
-    fn around(&self, _view: &View) -> TokenFraming {
+    fn framing(&self, _view: &View) -> TokenFraming {
         TokenFraming::End
     }
 

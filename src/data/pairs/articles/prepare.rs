@@ -106,7 +106,7 @@ impl ArticlesConfig {
 }
 
 /// The message about training articles that give no pair.
-fn told(left_out: usize) -> Option<String> {
+fn left_out_note(left_out: usize) -> Option<String> {
     (left_out > 0).then(|| {
         format!("{left_out} training articles are left out: they have no lead, or no sections ([data] lead_ends)")
     })
@@ -114,11 +114,11 @@ fn told(left_out: usize) -> Option<String> {
 
 pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data> {
     let files = config.files();
-    let mut articles = texts::Texts::find(&files, request, true)?;
+    let mut articles = texts::TextCorpus::find(&files, request, true)?;
     let tokenizer = articles.tokenizer(request, |c| c.with_marks(&config.marks))?;
     let trained = request.tokenizer.is_some_and(|config| config.is_trained());
-    let own = request.saved.text.is_none() && trained;
-    let tokenizer = match request.run {
+    let own = request.saved_tokenizers.text.is_none() && trained;
+    let tokenizer = match request.run_shape {
         // A resumed run keeps the special tokens that its file names.
         Some(_) => tokenizer,
         None => {
@@ -173,12 +173,12 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
     Ok(Data {
         valid: sources.valid,
         test: sources.test,
-        tokenizers: Tokenizers::one(tokenizer),
+        tokenizers: Tokenizers::single(tokenizer),
         bytes_per_token,
         tokens,
         pairs,
         left_out,
-        unread: told(left_out).into_iter().collect(),
+        unread: left_out_note(left_out).into_iter().collect(),
         ..Data::new(train, shape)
     })
 }

@@ -12,7 +12,7 @@ fn the_continuation_is_scored_up_to_the_end_of_text() {
         better: "2".into(),
         worse: "30\n".into(),
     };
-    let item = encoder.both(&pair, 0.0).unwrap().item();
+    let item = encoder.encode_pair(&pair, 0.0).unwrap().item();
     assert_eq!(item.inputs, [1, 10, 1, 11, 2, 1, 10, 1, 11, 3, 0]);
     let skip = crate::data::NOT_SCORED;
     assert_eq!(
@@ -31,7 +31,7 @@ fn pairs_are_cut_at_their_ends_and_left_out_where_nothing_differs() {
             answers: Vec::from_iter([answer]),
         }
     };
-    let both = || Both {
+    let both = || EncodedPair {
         better: text(&[1, 2, 3, 4, 5]),
         worse: text(&[1, 2, 3, 6]),
         margin: 0.5,
@@ -41,8 +41,8 @@ fn pairs_are_cut_at_their_ends_and_left_out_where_nothing_differs() {
     assert_eq!(both().cut(3), None, "both are 1, 2, 3");
     assert_eq!(both().cut(2), None, "both are the prompt");
     // Texts that are encoded separately are left out instead of cut.
-    assert_eq!(both().whole(4), None);
-    let item = both().whole(5).unwrap().alone();
+    assert_eq!(both().if_fits(4), None);
+    let item = both().if_fits(5).unwrap().separate_item();
     assert_eq!(item.inputs, [1, 2, 3, 4, 5, 1, 2, 3, 6]);
     assert_eq!(item.segments, Some(vec![0, 0, 0, 0, 0, 1, 1, 1, 1]));
     assert!(item.targets.is_empty() && item.documents.is_none());
@@ -63,7 +63,7 @@ fn messages_are_scored_up_to_their_last_mark() {
         worse: vec![message("assistant", "12")],
         tools: None,
     };
-    let both = encoder.both(&pair, 0.0).unwrap();
+    let both = encoder.encode_pair(&pair, 0.0).unwrap();
     let said = |text: &Encoded| {
         let ids: Vec<u32> = text.answers[0]
             .clone()

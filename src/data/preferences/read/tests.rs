@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn pair(row: Value) -> Row<Pair> {
+fn pair(row: Value) -> RowResult<Pair> {
     let Value::Object(row) = row else {
         panic!("a row is an object");
     };

@@ -6,13 +6,13 @@
 //! computed at first use and stay in memory while there is room. Training leaves out recordings longer than
 //! `seconds`, since the cut audio would not cover the transcript; evaluations cut them.
 
-mod fitted;
-mod kept;
+mod cache;
+mod length_filter;
 mod read;
 mod source;
 
 use super::decode::is_recording;
-use super::{SpeechAugmentConfig, Transcripts, around, shape, shape_faults};
+use super::{SpeechAugmentConfig, Transcripts, framing, shape, shape_faults};
 use crate::data::batch::SpeechShape;
 use crate::data::captions::Captions;
 use crate::data::described::{Described, Example, context_fault};
@@ -20,7 +20,7 @@ use crate::data::files::paths::Paths;
 use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{Format, Quoting};
 use crate::data::parts::{Parted, parted};
-use crate::data::{Data, DataSet, ExampleForm, Places, Request, Shape, Split, View, split};
+use crate::data::{Data, DataSet, ExampleForm, Request, SearchPath, Shape, Split, View, split};
 use crate::error::Result;
 use crate::tokenizer::TokenFraming;
 use schemars::JsonSchema;
@@ -131,7 +131,7 @@ impl DataSet for TranscribedSpeechConfig {
         self.augment.new_run_faults()
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Spoken
     }
 
@@ -156,16 +156,19 @@ impl DataSet for TranscribedSpeechConfig {
         self.keyed_paths()
     }
 
-    fn named(&self, places: &Places) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
-        self.beside(places)
+    fn referenced_files(
+        &self,
+        places: &SearchPath,
+    ) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
+        self.inputs_beside_tables(places)
     }
 
     fn needs_tokenizer(&self) -> bool {
         true
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
-        around(view)
+    fn framing(&self, view: &View) -> TokenFraming {
+        framing(view)
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
@@ -186,7 +189,7 @@ impl DataSet for TranscribedSpeechConfig {
             self.source(of_split, &tokenizer, &transcripts, split, request.seed)
         };
         let mut data = self.parts().data(shape, tokenizer.clone(), source)?;
-        Captions::put(&mut data, request, |split| {
+        Captions::attach(&mut data, request, |split| {
             let examples = examples.get(split).iter();
             examples.map(|example| example.texts.clone()).collect()
         });

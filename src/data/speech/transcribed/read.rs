@@ -2,11 +2,11 @@
 
 use super::TranscribedSpeechConfig;
 use crate::data::described::{Described, Example};
-use crate::data::files::{columnar, found, json_line, packed};
+use crate::data::files::{columnar, discovery, json_line, packed};
 use crate::data::labelled::column::Column;
 use crate::data::labelled::tables::{self, Format, Layout};
 use crate::data::speech::decode;
-use crate::data::{Places, Split};
+use crate::data::{SearchPath, Split};
 use crate::error::{Error, Result};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -15,8 +15,8 @@ use std::path::{Path, PathBuf};
 const RECORDING: [&str; 3] = ["file_name", "audio_filepath", "path"];
 const TRANSCRIPT: [&str; 4] = ["transcription", "text", "sentence", "transcript"];
 /// Endings of LibriSpeech's files of transcripts, and of its recordings.
-const LINES: &str = ".trans.txt";
-const BESIDE: [&str; 2] = ["flac", "wav"];
+const TRANSCRIPT_ENDING: &str = ".trans.txt";
+const RECORDING_ENDING: [&str; 2] = ["flac", "wav"];
 
 /// A recording with its transcript, as read from a file.
 struct Row {
@@ -37,7 +37,7 @@ impl TranscribedSpeechConfig {
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((key, _)) => Err(Error::usage(format!(
-                "[data] {key} has no effect: all transcripts stand in LibriSpeech's *{LINES}, whose lines have the name of a recording \
+                "[data] {key} has no effect: all transcripts stand in LibriSpeech's *{TRANSCRIPT_ENDING}, whose lines have the name of a recording \
                  and its transcript; leave it out"
             ))),
         }
@@ -93,10 +93,10 @@ impl Described for TranscribedSpeechConfig {
         self.recordings.as_deref()
     }
 
-    fn tables(&self, places: &Places, path: &Path) -> Result<Vec<PathBuf>> {
+    fn tables(&self, places: &SearchPath, path: &Path) -> Result<Vec<PathBuf>> {
         let place = places.resolve(path)?;
         let named = !place.is_dir();
-        let all = found::listed(&[place])?;
+        let all = discovery::expand(&[place])?;
         let columns = all.iter().find(|file| columnar::is_columnar(file)).cloned();
         let is_table = |file: &PathBuf| self.is_table(file, named);
         let tables: Vec<PathBuf> = all.into_iter().filter(is_table).collect();
@@ -107,12 +107,12 @@ impl Described for TranscribedSpeechConfig {
         Err(Error::usage(match columns {
             Some(file) => format!(
                 "[data] path = {shown}: {} is a table of columns; transcripts are read from CSV, TSV or JSONL, or LibriSpeech's \
-                 *{LINES}, beside the files of recordings",
+                 *{TRANSCRIPT_ENDING}, beside the files of recordings",
                 file.display()
             ),
             None => format!(
                 "[data] path = {shown}: no transcripts; they stand in metadata.csv or metadata.jsonl with the columns file_name and \
-                 transcription, or in LibriSpeech's *{LINES}"
+                 transcription, or in LibriSpeech's *{TRANSCRIPT_ENDING}"
             ),
         }))
     }
@@ -156,7 +156,7 @@ impl Described for TranscribedSpeechConfig {
 
 /// Whether a file holds LibriSpeech's lines, judged by its name.
 fn is_lines(file: &Path) -> bool {
-    packed::plain_name(file).ends_with(LINES)
+    packed::plain_name(file).ends_with(TRANSCRIPT_ENDING)
 }
 
 /// Returns the names of the columns of a table; of JSON lines, the fields of the first line.
@@ -197,9 +197,12 @@ fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Row>> {
             ))
         })?;
         let named = |ending| folder.join(format!("{id}.{ending}"));
-        let there = BESIDE.into_iter().map(named).find(|file| file.is_file());
+        let there = RECORDING_ENDING
+            .into_iter()
+            .map(named)
+            .find(|file| file.is_file());
         all.push(Row {
-            recording: there.unwrap_or_else(|| named(BESIDE[0])),
+            recording: there.unwrap_or_else(|| named(RECORDING_ENDING[0])),
             place,
             transcript: transcript.trim().to_owned(),
         });

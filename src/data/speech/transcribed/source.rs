@@ -1,7 +1,7 @@
 //! The source of recordings with their transcripts.
 
 use super::TranscribedSpeechConfig;
-use super::kept::Kept;
+use super::cache::RecordingCache;
 use crate::data::described::Example;
 use crate::data::described::source::{Inputs, source};
 use crate::data::speech::{SpeechAugmentConfig, Transcripts};
@@ -22,7 +22,7 @@ impl TranscribedSpeechConfig {
     ) -> Result<Arc<dyn Source>> {
         let files = examples.iter().map(|example| example.file.clone());
         let recordings = Recordings {
-            kept: Kept::new(files, self.shape()),
+            kept: RecordingCache::new(files, self.shape()),
             augment: match split {
                 Split::Train => self.augment.clone(),
                 Split::Valid | Split::Test => SpeechAugmentConfig::default(),
@@ -37,7 +37,7 @@ impl TranscribedSpeechConfig {
 
 /// Recordings, masked in training.
 struct Recordings {
-    kept: Kept,
+    kept: RecordingCache,
     augment: SpeechAugmentConfig,
     transcripts: Transcripts,
     seed: u64,

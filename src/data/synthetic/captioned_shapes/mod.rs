@@ -12,7 +12,7 @@ mod scene;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::described::{self, Described, Taken};
+use super::described::{self, Described, ExampleKey};
 use super::held_out::HeldOut;
 use super::shapes::NAMES;
 use crate::data::batch::CaptionedItem;
@@ -110,7 +110,7 @@ impl DataSet for CaptionedShapesConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Captioned
     }
 
@@ -126,12 +126,12 @@ impl DataSet for CaptionedShapesConfig {
         self.sizes().has(split)
     }
 
-    fn can_be_read_alone(&self) -> bool {
+    fn can_be_encoded_separately(&self) -> bool {
         true
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let tokenizer = match &request.saved.text {
+        let tokenizer = match &request.saved_tokenizers.text {
             Some(saved) => saved.clone(),
             None => Tokenizer::of_words(&words())?,
         };
@@ -181,11 +181,11 @@ impl Described for Pictures {
         scene.caption()
     }
 
-    fn item(&self, scene: &Scene, ids: &[i32], _taken: &Taken, stream: &mut Stream) -> Item {
+    fn item(&self, scene: &Scene, ids: &[i32], _taken: &ExampleKey, stream: &mut Stream) -> Item {
         Item::Captioned(CaptionedItem::new(
             scene.image(&self.config, stream),
             self.frame.around(ids),
-            CaptionedItem::number(&scene.caption()),
+            CaptionedItem::hash_text(&scene.caption()),
             self.written,
         ))
     }

@@ -17,11 +17,11 @@
 
 mod tones;
 
-use super::described::{self, Described, Taken};
+use super::described::{self, Described, ExampleKey};
 use super::held_out::HeldOut;
 use crate::data::batch::SpeechShape;
 use crate::data::speech::{
-    SpeechAugmentConfig, SpeechInputs, Transcripts, around, shape, shape_faults,
+    SpeechAugmentConfig, SpeechInputs, Transcripts, framing, shape, shape_faults,
 };
 use crate::data::{Data, DataSet, ExampleForm, Item, Request, Shape, Split, View};
 use crate::error::Result;
@@ -161,7 +161,7 @@ impl DataSet for DialledDigitsConfig {
         self.augment.new_run_faults()
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         ExampleForm::Spoken
     }
 
@@ -177,12 +177,12 @@ impl DataSet for DialledDigitsConfig {
         self.sizes().has(split)
     }
 
-    fn around(&self, view: &View) -> TokenFraming {
-        around(view)
+    fn framing(&self, view: &View) -> TokenFraming {
+        framing(view)
     }
 
     fn prepare(&self, request: &Request) -> Result<Data> {
-        let tokenizer = match &request.saved.text {
+        let tokenizer = match &request.saved_tokenizers.text {
             Some(saved) => saved.clone(),
             None => tokenizer()?,
         };
@@ -230,7 +230,7 @@ impl Described for Recordings {
         number.len() + MARKS
     }
 
-    fn item(&self, number: &String, ids: &[i32], taken: &Taken, stream: &mut Stream) -> Item {
+    fn item(&self, number: &String, ids: &[i32], taken: &ExampleKey, stream: &mut Stream) -> Item {
         let wave = self.config.dialled(number, stream);
         let mut speech = self.hearing.item(&wave);
         if taken.split == Split::Train {

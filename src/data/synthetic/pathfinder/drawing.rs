@@ -19,7 +19,7 @@ const THICK: f32 = 1.0;
 /// Maximum angle between two dashes, in radians.
 const TURN: f32 = 0.6;
 /// Minimum distance in pixels of lines that do not belong together.
-const APART: f32 = 4.65;
+const MIN_DISTANCE: f32 = 4.65;
 /// Radius of a circle in pixels.
 const RADIUS: f32 = 1.5;
 /// Distance that an end that may get a circle keeps clear beyond [`APART`].
@@ -135,7 +135,7 @@ fn grow(
                     } else {
                         0.0
                     };
-                    between(whole(*part), clear) >= APART + beyond + ends
+                    between(whole(*part), clear) >= MIN_DISTANCE + beyond + ends
                 };
                 !other.iter().enumerate().all(far)
             });
@@ -143,7 +143,7 @@ fn grow(
             let own = path.len().saturating_sub(2);
             let folded = path[..own]
                 .iter()
-                .any(|part| between(whole(*part), clear) < APART + beyond);
+                .any(|part| between(whole(*part), clear) < MIN_DISTANCE + beyond);
             let fits = inside(line.0, edge) && inside(line.1, edge) && !near && !folded;
             fits.then_some((line, turned, step(DASH + GAP)))
         });

@@ -65,11 +65,11 @@ impl Default for PathfinderConfig {
 const CLASSES: [&str; 2] = ["apart", "joined"];
 /// Number of drawings that are tried for an image when a run begins, before its paths are assumed to have no
 /// room.
-const PATIENCE: usize = 1000;
+const MAX_DRAWINGS: usize = 1000;
 /// Number of images that must each be drawn within [`PATIENCE`] when a run begins.
-const TRIED: u64 = 64;
+const CHECKED_IMAGES: u64 = 64;
 /// Factor by which more drawings are tried later, so that no image of a run fails.
-const LATER: usize = 100;
+const RETRY_FACTOR: usize = 100;
 /// Upper bounds, so that images are small enough to be read as texts.
 const LARGEST: usize = 256;
 const LONGEST: usize = 64;
@@ -84,7 +84,7 @@ impl PathfinderConfig {
     /// # Errors
     /// If there is no room for its paths.
     pub fn drawing(&self, seed: u64, split: Split, sample: u64) -> Result<Drawing> {
-        self.drawing_within(PATIENCE * LATER, [seed, sample], split)
+        self.drawing_within(MAX_DRAWINGS * RETRY_FACTOR, [seed, sample], split)
     }
 
     fn drawing_within(
@@ -142,7 +142,7 @@ impl DataSet for PathfinderConfig {
         faults
     }
 
-    fn gives(&self) -> ExampleForm {
+    fn example_form(&self) -> ExampleForm {
         match self.sequence {
             true => ExampleForm::Labelled,
             false => ExampleForm::Images,
@@ -194,8 +194,8 @@ impl DataSet for PathfinderConfig {
             },
         };
         let train = source(Split::Train, request.seed, PASS);
-        for sample in 0..TRIED {
-            self.drawing_within(PATIENCE, [request.seed, sample], Split::Train)?;
+        for sample in 0..CHECKED_IMAGES {
+            self.drawing_within(MAX_DRAWINGS, [request.seed, sample], Split::Train)?;
         }
         Ok(Data {
             valid: held_out(Split::Valid, self.valid_items),
@@ -244,7 +244,7 @@ impl Source for Paths {
         self.split
     }
 
-    fn drawn(&self) -> bool {
+    fn is_endless(&self) -> bool {
         self.split == Split::Train
     }
 }

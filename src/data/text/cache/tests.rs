@@ -25,7 +25,7 @@ fn in_place(path: &Path, change: impl FnOnce(&mut File)) {
 fn a_cache_that_changes_while_it_is_read_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = cache(folder.path());
-    let tokens = Tokens::open(&path).unwrap();
+    let tokens = TokenCache::open(&path).unwrap();
     assert_eq!(tokens.window(1, 4).unwrap(), [2, 3, 0, 1]);
     assert_eq!((tokens.span(1), tokens.document(3)), (3..903, 1));
     // Replaced by another file: the open one stays readable.
@@ -33,7 +33,7 @@ fn a_cache_that_changes_while_it_is_read_is_an_error() {
     files::write(&path, b"another").unwrap();
     assert_eq!(tokens.window(900, 3).unwrap(), [897, 898, 899]);
     std::fs::write(&path, bytes).unwrap();
-    let tokens = Tokens::open(&path).unwrap();
+    let tokens = TokenCache::open(&path).unwrap();
     // Only its modification time changes.
     in_place(&path, |file| file.set_modified(SystemTime::now()).unwrap());
     assert_eq!(tokens.window(0, 2).unwrap(), [1, 2]);
@@ -61,13 +61,13 @@ fn one_of_several_makes_a_cache() {
     };
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| Tokens::open_or_make(&path, 1000, make).unwrap());
+            scope.spawn(|| TokenCache::open_or_make(&path, 1000, make).unwrap());
         }
     });
     assert_eq!(made.into_inner(), 1);
     // A cache with ids that the vocabulary lacks is not used.
     let mut again = false;
-    let made = Tokens::open_or_make(&path, 100, || {
+    let made = TokenCache::open_or_make(&path, 100, || {
         again = true;
         Ok(())
     });

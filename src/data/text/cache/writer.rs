@@ -7,12 +7,12 @@ use sha2::{Digest, Sha256};
 
 use super::{HEADER, MAGIC};
 use crate::error::{Error, Result};
-use crate::files::Partial;
+use crate::files::PartialFile;
 
 /// Writes a cache part by part. Several writers may write the same cache at once.
 pub struct Writer {
     path: PathBuf,
-    file: BufWriter<Partial>,
+    file: BufWriter<PartialFile>,
     hash: Sha256,
     wide: bool,
     len: u64,
@@ -29,7 +29,7 @@ impl Writer {
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(unwritable(folder))?;
         }
-        let part = Partial::beside(path).map_err(unwritable(path))?;
+        let part = PartialFile::beside(path).map_err(unwritable(path))?;
         let mut file = BufWriter::with_capacity(1 << 20, part);
         file.write_all(&[0; HEADER]).map_err(unwritable(path))?;
         Ok(Self {
@@ -49,14 +49,14 @@ impl Writer {
     /// If the disk cannot be written to.
     pub fn document(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.starts.push(self.len);
-        self.go_on(ids, text_bytes)
+        self.append(ids, text_bytes)
     }
 
     /// Adds to the last document.
     ///
     /// # Errors
     /// If the disk cannot be written to.
-    pub fn go_on(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
+    pub fn append(&mut self, ids: &[u32], text_bytes: usize) -> Result<()> {
         self.len += ids.len() as u64;
         self.text_bytes += text_bytes as u64;
         let bytes: Vec<u8> = if self.wide {
@@ -66,10 +66,10 @@ impl Writer {
                 .flat_map(|id| (*id as u16).to_le_bytes())
                 .collect()
         };
-        self.put(&bytes)
+        self.write_bytes(&bytes)
     }
 
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
+    fn write_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.hash.update(bytes);
         self.file.write_all(bytes).map_err(unwritable(&self.path))
     }
@@ -80,7 +80,7 @@ impl Writer {
     /// If the disk cannot be written to.
     pub fn finish(mut self) -> Result<()> {
         let starts: Vec<u8> = self.starts.iter().flat_map(|s| s.to_le_bytes()).collect();
-        self.put(&starts)?;
+        self.write_bytes(&starts)?;
         let mut header = Vec::with_capacity(HEADER);
         header.extend_from_slice(MAGIC);
         let width: u64 = if self.wide { 4 } else { 2 };
@@ -92,7 +92,7 @@ impl Writer {
         file.seek(SeekFrom::Start(0))
             .and_then(|_| file.write_all(&header))
             .and_then(|()| file.into_inner().map_err(IntoInnerError::into_error))
-            .and_then(Partial::place)
+            .and_then(PartialFile::persist)
             .map_err(unwritable(&path))
     }
 }

@@ -11,7 +11,7 @@ pub const SWITCH: &str = "FORMWORK_ATTENTION";
 pub const SWITCHES: &[&str] = &["products", "tiles"];
 
 /// Returns whether a call that tiles support is done in tiles.
-pub fn takes_tiles() -> bool {
+pub fn uses_tiles() -> bool {
     static TAKES: OnceLock<bool> = OnceLock::new();
     *TAKES.get_or_init(|| std::env::var(SWITCH).as_deref() != Ok("products"))
 }

@@ -13,13 +13,13 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
 use super::launch::contiguous;
-use super::numbers::Structure;
 use super::relative::Distances;
 use super::row_products::products_of;
 use super::scores::Added;
 use super::softmax::Softmax;
+use super::visibility_data::Structure;
 use crate::kernel::extension::{AttentionGradients, AttentionSaved, AttentionSettings, Maybe};
-use crate::kernel::relative::extension::{RelativeGradients, Wanted};
+use crate::kernel::relative::extension::{RelativeGradients, WantedGradients};
 
 /// Sizes of an attention call.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +136,7 @@ pub fn saving(
     distances: Option<&Distances>,
 ) -> AttentionSaved<CubeBackend> {
     let pass = Pass::new(inputs, bias.clone(), settings);
-    let [out, lse] = match distances.is_none() && tiles::fit(&pass) {
+    let [out, lse] = match distances.is_none() && tiles::supports(&pass) {
         true => tiles::forward(&pass),
         false => products::forward(&pass, distances),
     };
@@ -157,7 +157,7 @@ pub fn backward(
     grad: CubeTensor,
     settings: AttentionSettings,
     distances: Option<&Distances>,
-    wanted: Wanted,
+    wanted: WantedGradients,
 ) -> RelativeGradients<CubeBackend> {
     let AttentionSaved {
         q,
@@ -174,7 +174,7 @@ pub fn backward(
         // Sinks are added to it by Burn's operations, whose results may have padded rows.
         lse: contiguous(lse),
     };
-    if distances.is_some() || wanted.bias || !tiles::fit(&backward.pass) {
+    if distances.is_some() || wanted.bias || !tiles::supports(&backward.pass) {
         return products::backward(&backward, distances, wanted);
     }
     let [q, k, v] = tiles::backward(&backward);

@@ -13,11 +13,11 @@ use burn_cubecl::tensor::CubeTensor;
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::bias_gradient::BiasGradient;
 use crate::kernel::cube::blocks::{Block, blocks};
-use crate::kernel::cube::launch::{InRows, contiguous, empty, in_rows, product};
-use crate::kernel::cube::parts::{PartSum, joined, part};
+use crate::kernel::cube::launch::{SpacedRows, contiguous, empty, product, spaced_rows};
+use crate::kernel::cube::parts::{PartSum, concat, part};
 use crate::kernel::cube::relative::Distances;
 use crate::kernel::extension::AttentionGradients;
-use crate::kernel::relative::extension::{RelativeGradients, Wanted};
+use crate::kernel::relative::extension::{RelativeGradients, WantedGradients};
 
 impl Dims {
     /// Starts a sum over blocks of the gradients of keys or values.
@@ -55,8 +55,8 @@ fn transposed(x: CubeTensor) -> CubeTensor {
 
 /// Returns the raw scores and the distance between their rows, by key-value head, which keeps the order of query
 /// heads.
-fn scores(q: CubeTensor, k: CubeTensor) -> InRows {
-    in_rows(product(q, transposed(k)))
+fn scores(q: CubeTensor, k: CubeTensor) -> SpacedRows {
+    spaced_rows(product(q, transposed(k)))
 }
 
 /// Returns the outputs `[B, H, Q, D]` and the log-sum-exps of the scores `[B, H, Q]`.
@@ -87,7 +87,7 @@ pub fn forward(pass: &Pass, distances: Option<&Distances>) -> [CubeTensor; 2] {
             None => out,
         }
     });
-    [joined(parts.collect()), lse]
+    [concat(parts.collect()), lse]
 }
 
 impl Pass {
@@ -109,7 +109,7 @@ fn content_queries(q: &CubeTensor, distances: Option<&Distances>) -> CubeTensor 
 pub fn backward(
     backward: &Backward,
     distances: Option<&Distances>,
-    wanted: Wanted,
+    wanted: WantedGradients,
 ) -> RelativeGradients<CubeBackend> {
     let Backward {
         pass,
@@ -164,7 +164,7 @@ pub fn backward(
             all.add(softmax, &block, d_added);
         }
     }
-    let d_q = joined(d_q);
+    let d_q = concat(d_q);
     let (d_q, tensors) = match d_distances {
         Some(d) => d.total(d_q),
         None => (d_q, Default::default()),

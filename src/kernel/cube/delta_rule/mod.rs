@@ -25,7 +25,7 @@ use crate::kernel::extension::Maybe;
 use crate::kernel::ssd::Sizes;
 use crate::kernel::ssd::extension::SsdInputs;
 
-pub use super::ssd::takes;
+pub use super::ssd::supports;
 
 /// The inputs of both passes.
 struct Problem {
@@ -45,7 +45,7 @@ impl Problem {
         let [mixed, beta, decay] = [inputs.mixed, inputs.beta, inputs.decay].map(contiguous);
         let [_, _, heads] = beta.shape().dims();
         let DeltaRuleSettings { groups, n, .. } = *settings;
-        let sizes = Sizes::of(mixed.shape().dims(), heads, [groups, n]);
+        let sizes = Sizes::from_input(mixed.shape().dims(), heads, [groups, n]);
         let units = inner.is_none();
         let inputs = SsdInputs {
             mixed: inner.unwrap_or_else(|| empty_like(&mixed)),

@@ -38,7 +38,7 @@ mod pipelined;
 /// Both operands, and the tensor for the result.
 type Problem = [CubeTensor; 3];
 
-type Forms = TunableSet<MatmulAutotuneKey, Problem, CubeTensor>;
+type KernelSet = TunableSet<MatmulAutotuneKey, Problem, CubeTensor>;
 
 type Tuner = LocalTuner<MatmulAutotuneKey, CubeTuneId>;
 
@@ -58,13 +58,13 @@ pub fn product(x: CubeTensor, y: CubeTensor) -> CubeTensor {
     }
     match (x.dtype(), allows_tf32()) {
         (DType::BF16, _) if on_cores(&x, &out, FloatKind::BF16) => {
-            fastest(&CORES, forms_on_cores, [x, y, out])
+            fastest(&CORES, tensor_core_kernels, [x, y, out])
         }
         (DType::F32, true) if on_cores(&x, &out, FloatKind::TF32) => {
-            fastest(&CORES, forms_on_cores, [x, y, out])
+            fastest(&CORES, tensor_core_kernels, [x, y, out])
         }
         (DType::F32, false) if has_cores(&x, FloatKind::TF32) => {
-            fastest(&SINGLE, single_forms, [x, y, out])
+            fastest(&SINGLE, single_precision_kernels, [x, y, out])
         }
         _ => matmul(x, y, None, MatmulStrategy::default(), DType::F32)
             .expect("products have a kernel for every shape"),
@@ -95,8 +95,8 @@ fn on_cores(x: &CubeTensor, out: &CubeTensor, multiplied: FloatKind) -> bool {
     !is_vector && has_cores(x, multiplied)
 }
 
-fn fastest(tuner: &'static Tuner, forms: fn() -> Forms, [x, y, out]: Problem) -> CubeTensor {
-    let [x, y] = [x, y].map(with_steps);
+fn fastest(tuner: &'static Tuner, forms: fn() -> KernelSet, [x, y, out]: Problem) -> CubeTensor {
+    let [x, y] = [x, y].map(with_regular_strides);
     let client = x.client.clone();
     let id = CubeTuneId::new(&client, &x.device);
     let forms = tuner.init(&id, forms);
@@ -106,7 +106,7 @@ fn fastest(tuner: &'static Tuner, forms: fn() -> Forms, [x, y, out]: Problem) ->
 
 /// Replaces the strides of dimensions of size one by the distance to where a next element would begin. Splitting off
 /// a single head leaves another stride there, which CubeK's TMA would take for the distance between batches.
-fn with_steps(mut x: CubeTensor) -> CubeTensor {
+fn with_regular_strides(mut x: CubeTensor) -> CubeTensor {
     let shape = x.shape();
     let mut strides = x.meta.strides().to_vec();
     for at in (0..shape.len().saturating_sub(2))
@@ -122,7 +122,7 @@ fn with_steps(mut x: CubeTensor) -> CubeTensor {
 
 /// The sizes for which a candidate kernel is tried.
 #[derive(Clone, Copy)]
-enum Tried {
+enum CandidateSizes {
     Always,
     /// Small sizes, which keep few processors busy.
     Small,
@@ -131,12 +131,12 @@ enum Tried {
     /// Large sizes with bfloat16 operands.
     LargeHalves,
     /// Only if no other kernel supports a problem. Each set contains one such kernel.
-    AtLast,
+    LastResort,
     /// Small sizes, and otherwise only if no other kernel supports a problem.
-    SmallOrAtLast,
+    SmallOrLastResort,
 }
 
-impl Tried {
+impl CandidateSizes {
     /// Returns the priority of a kernel: those with the highest one are tried, those below zero never.
     fn priority(self, key: &MatmulAutotuneKey) -> i8 {
         let small = matches!(key.analysis.scale_global, MatmulGlobalScale::Small);
@@ -144,8 +144,8 @@ impl Tried {
             Self::Small if !small => -1,
             Self::Large | Self::LargeHalves if small => -1,
             Self::LargeHalves if key.definition.elem_lhs != HALF => -1,
-            Self::SmallOrAtLast if !small => 0,
-            Self::AtLast => 0,
+            Self::SmallOrLastResort if !small => 0,
+            Self::LastResort => 0,
             _ => 1,
         }
     }
@@ -154,7 +154,7 @@ impl Tried {
 /// The Burn kernels that were the fastest for 49 of 51 sizes of GPT-2, BERT-base, ViT-B and a small decoder on an
 /// NVIDIA H200, 2026-11-27. For the other two, of 21 and 29 microseconds, they are at most 16 % slower. The one with
 /// TMA won for 41 sizes, including all of the largest; GPUs without TMA use the others.
-fn forms_on_cores() -> Forms {
+fn tensor_core_kernels() -> KernelSet {
     let simple = |tile_matmul, multi_rows| SimpleArgs {
         multi_rows,
         tile_matmul,
@@ -174,23 +174,29 @@ fn forms_on_cores() -> Forms {
     let plain = Strategy::SimpleCyclicCmma(Inferred(simple(Cmma, false)));
     // CubeCL falls back on the first one.
     let set = set([
-        (Strategy::Naive, Tried::AtLast),
-        (plain, Tried::Small),
+        (Strategy::Naive, CandidateSizes::LastResort),
+        (plain, CandidateSizes::Small),
         (
             Strategy::SimpleCyclicMma(Inferred(simple(Mma, false))),
-            Tried::Always,
+            CandidateSizes::Always,
         ),
         (
             Strategy::SimpleCyclicMma(Inferred(simple(Mma, true))),
-            Tried::Large,
+            CandidateSizes::Large,
         ),
-        (Strategy::OrderedDoubleMma(Inferred(ordered)), Tried::Large),
-        (Strategy::DoubleCyclicMma(Inferred(double)), Tried::Large),
-        (specialized, Tried::Large),
-        (with_tma, Tried::Large),
+        (
+            Strategy::OrderedDoubleMma(Inferred(ordered)),
+            CandidateSizes::Large,
+        ),
+        (
+            Strategy::DoubleCyclicMma(Inferred(double)),
+            CandidateSizes::Large,
+        ),
+        (specialized, CandidateSizes::Large),
+        (with_tma, CandidateSizes::Large),
     ]);
     let own = Tunable::new("pipelined", own_or_simple);
-    set.with(own.group(&group(), |key| Tried::LargeHalves.priority(key)))
+    set.with(own.group(&group(), |key| CandidateSizes::LargeHalves.priority(key)))
 }
 
 /// Runs our own kernel, or one of CubeK's if the strides of this problem differ from those of the measured one.
@@ -204,7 +210,7 @@ fn own_or_simple(problem: Problem) -> Result<CubeTensor, String> {
     })
 }
 
-fn single_forms() -> Forms {
+fn single_precision_kernels() -> KernelSet {
     let simple = SimpleUnitSelectionArgs {
         tile_size: MaxTileSize,
     };
@@ -212,18 +218,27 @@ fn single_forms() -> Forms {
         tile_size: MaxTileSize,
     };
     set([
-        (Strategy::Naive, Tried::SmallOrAtLast),
-        (Strategy::Gemm(Inferred(Default::default())), Tried::Always),
-        (Strategy::SimpleUnit(Inferred(simple)), Tried::Always),
-        (Strategy::DoubleUnit(Inferred(double)), Tried::Large),
+        (Strategy::Naive, CandidateSizes::SmallOrLastResort),
+        (
+            Strategy::Gemm(Inferred(Default::default())),
+            CandidateSizes::Always,
+        ),
+        (
+            Strategy::SimpleUnit(Inferred(simple)),
+            CandidateSizes::Always,
+        ),
+        (
+            Strategy::DoubleUnit(Inferred(double)),
+            CandidateSizes::Large,
+        ),
     ])
 }
 
-fn set<const N: usize>(forms: [(Strategy, Tried); N]) -> Forms {
+fn set<const N: usize>(forms: [(Strategy, CandidateSizes); N]) -> KernelSet {
     let fresh = |_: &MatmulAutotuneKey, [x, y, out]: &Problem| [x.clone(), y.clone(), out.copy()];
     forms
         .into_iter()
-        .fold(Forms::new(key, fresh), |set, (strategy, tried)| {
+        .fold(KernelSet::new(key, fresh), |set, (strategy, tried)| {
             let name = strategy.to_string();
             let form = move |problem: Problem| launched(&strategy, problem);
             let form = Tunable::new(&name, form);

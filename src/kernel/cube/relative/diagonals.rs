@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use crate::kernel::cube::blocks::Block;
-use crate::kernel::cube::launch::{InRows, empty, units};
+use crate::kernel::cube::launch::{SpacedRows, empty, units};
 
 /// A block of attention and the rows of a table that it reaches.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -143,8 +143,8 @@ impl Numbers {
         &self,
         block: &Block,
         rows: &Range<usize>,
-        products: InRows,
-        scores: &InRows,
+        products: SpacedRows,
+        scores: &SpacedRows,
         side: Side,
     ) {
         let (scores, distance) = scores;
@@ -169,7 +169,7 @@ impl Numbers {
         &self,
         block: &Block,
         rows: &Range<usize>,
-        scores: &InRows,
+        scores: &SpacedRows,
         [batch, heads]: [usize; 2],
         side: Side,
     ) -> CubeTensor {

@@ -14,13 +14,13 @@ use burn_cubecl::tensor::CubeTensor;
 use super::attention;
 use super::blocks::Block;
 use super::columns;
-use super::launch::{InRows, zeros};
-use super::parts::{PartSum, joined, part};
+use super::launch::{SpacedRows, zeros};
+use super::parts::{PartSum, concat, part};
 use crate::kernel::DistanceRows;
 use crate::kernel::extension::Maybe;
 use crate::kernel::relative::extension::{
-    DistanceTensors, Gathered, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
-    RelativeSettings, Wanted,
+    DistanceParts, DistanceTensors, RelativeBackwardOps, RelativeGradients, RelativeOps,
+    RelativeSaved, RelativeSettings, WantedGradients,
 };
 use diagonals::Side;
 use table::Table;
@@ -39,8 +39,8 @@ impl Distances {
         rows: &[Option<DistanceRows>; 3],
         queries: usize,
     ) -> Self {
-        let Gathered { shifts, tables } =
-            tensors.gathered(rows, |x, rows| Table::new(x, rows.clone(), queries));
+        let DistanceParts { shifts, tables } =
+            tensors.into_parts(rows, |x, rows| Table::new(x, rows.clone(), queries));
         Self { shifts, tables }
     }
 
@@ -56,7 +56,7 @@ impl Distances {
     }
 
     /// Adds the distance terms to the raw scores of a block.
-    pub fn add_to_scores(&self, block: &Block, [q, k]: [&CubeTensor; 2], scores: &InRows) {
+    pub fn add_to_scores(&self, block: &Block, [q, k]: [&CubeTensor; 2], scores: &SpacedRows) {
         let [queries, keys, _] = &self.tables;
         if let Some(table) = queries {
             let q = self.distance_queries(q, block);
@@ -70,7 +70,7 @@ impl Distances {
 
     /// Adds the contribution of the value vectors by distance to the gradients of a block's weights; `grad` is the
     /// output gradient.
-    pub fn add_to_weights(&self, block: &Block, grad: &CubeTensor, d_weights: &InRows) {
+    pub fn add_to_weights(&self, block: &Block, grad: &CubeTensor, d_weights: &SpacedRows) {
         if let [_, _, Some(table)] = &self.tables {
             let grad = part(grad, block.queries.clone());
             add(table, block, &grad, d_weights, Side::Queries);
@@ -81,7 +81,7 @@ impl Distances {
     pub fn weighted_values(
         &self,
         block: &Block,
-        weights: &InRows,
+        weights: &SpacedRows,
         [batch, heads, ..]: [usize; 4],
     ) -> Option<CubeTensor> {
         let table = self.tables[2].as_ref()?;
@@ -107,7 +107,7 @@ impl Distances {
 }
 
 /// Adds the products of queries, keys or output gradients with a table's rows to scores.
-fn add(table: &Table, block: &Block, x: &CubeTensor, scores: &InRows, side: Side) {
+fn add(table: &Table, block: &Block, x: &CubeTensor, scores: &SpacedRows, side: Side) {
     let rows = table.reached(block);
     let products = table.products(x, &rows);
     table.numbers.spread(block, &rows, products, scores, side);
@@ -151,11 +151,11 @@ pub struct Gradients<'a> {
 impl Gradients<'_> {
     /// Adds a block: its queries, keys and output gradient, its dropped weights, and the gradient of its raw scores.
     /// `d_k` receives the contribution to the keys' gradient.
-    pub fn take(
+    pub fn add_block(
         &mut self,
         block: &Block,
         [q, k, grad]: [&CubeTensor; 3],
-        [weights, d_scores]: [&InRows; 2],
+        [weights, d_scores]: [&SpacedRows; 2],
         d_k: &mut PartSum,
     ) {
         let distances = self.distances;
@@ -186,7 +186,7 @@ impl Gradients<'_> {
         number: usize,
         table: &Table,
         block: &Block,
-        scores: &InRows,
+        scores: &SpacedRows,
         x: &CubeTensor,
     ) -> CubeTensor {
         let side = if number == 1 {
@@ -210,7 +210,7 @@ impl Gradients<'_> {
         number: usize,
         table: &Table,
         block: &Block,
-        d_scores: &InRows,
+        d_scores: &SpacedRows,
         x: &CubeTensor,
     ) -> CubeTensor {
         let sums = self.of_rows(number, table, block, d_scores, x);
@@ -220,7 +220,7 @@ impl Gradients<'_> {
     /// Returns the gradient of all queries, given that of the queries multiplied with keys, and the gradients of
     /// shifts and tables.
     pub fn total(self, d_content: CubeTensor) -> (CubeTensor, [Option<CubeTensor>; 5]) {
-        let d_distance = (!self.queries.is_empty()).then(|| joined(self.queries));
+        let d_distance = (!self.queries.is_empty()).then(|| concat(self.queries));
         let [content, distance, tables @ ..] = self.wanted;
         let shifts = &self.distances.shifts;
         let u = (content && shifts[0].is_some()).then(|| over_queries(&d_content));
@@ -231,7 +231,7 @@ impl Gradients<'_> {
         let mut wanted = tables.into_iter();
         let [queries, keys, values] = self.tables.map(|sum| {
             let is_wanted = wanted.next().unwrap_or(false);
-            is_wanted.then(|| sum.map(|sum| of_three(sum.total(&d_content))))?
+            is_wanted.then(|| sum.map(|sum| drop_batch_dim(sum.total(&d_content))))?
         });
         let d_q = match d_distance {
             Some(d) => CubeBackend::float_add(d_content, d),
@@ -242,7 +242,7 @@ impl Gradients<'_> {
 }
 
 /// Reshapes `[1, H, rows, D]` to `[H, rows, D]`.
-fn of_three(x: CubeTensor) -> CubeTensor {
+fn drop_batch_dim(x: CubeTensor) -> CubeTensor {
     let [_, heads, rows, width] = x.shape().dims();
     CubeBackend::float_reshape(x, Shape::from([heads, rows, width]))
 }
@@ -297,7 +297,7 @@ impl RelativeBackwardOps for CubeBackend {
         saved: RelativeSaved<Self>,
         grad: CubeTensor,
         settings: RelativeSettings,
-        wanted: Wanted,
+        wanted: WantedGradients,
     ) -> RelativeGradients<Self> {
         let RelativeSaved { attention, tensors } = saved;
         let distances = Distances::new(tensors, &settings.rows, attention.q.shape()[2]);

@@ -14,10 +14,10 @@ use super::diagonals::Numbers;
 use crate::kernel::DistanceRows;
 use crate::kernel::cube::blocks::Block;
 use crate::kernel::cube::columns;
-use crate::kernel::cube::launch::{InRows, in_rows};
+use crate::kernel::cube::launch::{SpacedRows, spaced_rows};
 use crate::kernel::cube::multiply;
-use crate::kernel::cube::numbers::uploaded;
 use crate::kernel::cube::parts::part;
+use crate::kernel::cube::visibility_data::upload_integers;
 
 /// A table and the rows it is read by.
 pub struct Table {
@@ -33,7 +33,7 @@ impl Table {
     pub fn new(table: CubeTensor, rows: DistanceRows, queries: usize) -> Self {
         let [heads, count, width] = table.shape().dims();
         let numbers = Numbers {
-            numbers: known(&rows, count, &table.device()),
+            numbers: cached(&rows, count, &table.device()),
             diagonals: rows.by_diagonal().len(),
             queries,
         };
@@ -63,10 +63,10 @@ impl Table {
     }
 
     /// Multiplies `[B, H, n, D]` with a range of rows: `[B, H, n, rows]`.
-    pub fn products(&self, x: &CubeTensor, rows: &Range<usize>) -> InRows {
+    pub fn products(&self, x: &CubeTensor, rows: &Range<usize>) -> SpacedRows {
         let table = CubeBackend::float_swap_dims(part(&self.table, rows.clone()), 2, 3);
         let x = if self.is_shared() { flat(x) } else { x.clone() };
-        in_rows(multiply::product(x, table))
+        spaced_rows(multiply::product(x, table))
     }
 
     /// Multiplies `[B, H, n, rows]` with these rows: `[B, H, n, D]`.
@@ -106,26 +106,26 @@ fn reshaped(x: CubeTensor, dims: [usize; 4]) -> CubeTensor {
 }
 
 /// The most recently requested device data of tables, with the row mapping and row count they are for.
-static KNOWN: Mutex<Vec<(DistanceRows, usize, CubeTensor)>> = Mutex::new(Vec::new());
+static CACHE: Mutex<Vec<(DistanceRows, usize, CubeTensor)>> = Mutex::new(Vec::new());
 
 /// Maximum number of cached entries.
-const KEPT: usize = 12;
+const MAX_CACHED: usize = 12;
 
 /// Returns the data of [`Numbers`] on the device, from the cache if possible.
-fn known(rows: &DistanceRows, count: usize, device: &CubeDevice) -> CubeTensor {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+fn cached(rows: &DistanceRows, count: usize, device: &CubeDevice) -> CubeTensor {
+    let mut known = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let same = |(own, of, numbers): &(DistanceRows, usize, CubeTensor)| {
         *of == count && numbers.device == *device && own == rows
     };
     let found = match known.iter().position(same) {
         Some(at) => known.remove(at),
         None => {
-            let numbers = uploaded(numbers_of(rows.by_diagonal(), count), device);
+            let numbers = upload_integers(numbers_of(rows.by_diagonal(), count), device);
             (rows.clone(), count, numbers)
         }
     };
     let numbers = found.2.clone();
-    if known.len() == KEPT {
+    if known.len() == MAX_CACHED {
         known.remove(0);
     }
     known.push(found);

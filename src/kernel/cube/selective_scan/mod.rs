@@ -9,7 +9,7 @@ use burn::backend::TensorMetadata;
 use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 
-use super::chunks::{Codes, Direction, Sizes, are_counted};
+use super::chunks::{Codes, Direction, Sizes, fits_indices};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
 use crate::kernel::selective_scan::extension::{
@@ -21,8 +21,8 @@ const STATE: usize = 64;
 
 /// Returns whether the kernels support a scan of this many rows, positions, channels and state elements: all states
 /// must fit 32-bit indices.
-pub fn takes([batch, seq, channels, n]: [usize; 4]) -> bool {
-    n <= STATE && are_counted([batch, seq, channels], n + 1)
+pub fn supports([batch, seq, channels, n]: [usize; 4]) -> bool {
+    n <= STATE && fits_indices([batch, seq, channels], n + 1)
 }
 
 /// Compile-time parameters of the kernels.

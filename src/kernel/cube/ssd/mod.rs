@@ -29,7 +29,7 @@ pub use chunk::{Form, Gates};
 
 /// Returns whether the kernels support a state space of these sizes: all of its elements, including states and pairs
 /// of positions, must fit 32-bit indices.
-pub fn takes(sizes: &Sizes) -> bool {
+pub fn supports(sizes: &Sizes) -> bool {
     let Sizes {
         batch,
         seq,
@@ -82,7 +82,7 @@ impl Problem {
     fn of(inputs: SsdInputs<CubeTensor>, settings: &SsdSettings) -> Self {
         let [heads] = inputs.decay.shape().dims();
         let mixed = inputs.mixed.shape().dims();
-        let sizes = Sizes::of(mixed, heads, [settings.groups, settings.n]);
+        let sizes = Sizes::from_input(mixed, heads, [settings.groups, settings.n]);
         let inputs = SsdInputs {
             mixed: contiguous(inputs.mixed),
             raw: contiguous(inputs.raw),

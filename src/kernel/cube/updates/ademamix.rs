@@ -2,7 +2,7 @@
 
 use cubecl::prelude::*;
 
-use super::rooted::adaptive_update;
+use super::adaptive::adaptive_update;
 use super::{Formula, Launched, Numbers, Weights};
 use crate::kernel::AdemamixArgs;
 

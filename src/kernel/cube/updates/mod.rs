@@ -5,10 +5,10 @@
 //! that are the same at every step.
 
 mod adamw;
+mod adaptive;
 mod ademamix;
 mod adopt;
 mod lion;
-mod rooted;
 mod sgd;
 
 use std::any::TypeId;
@@ -18,8 +18,8 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::launch::{contiguous, empty, owned, units};
-use super::noted::{self, Later};
-use super::together::{Joint, Waiting, largest};
+use super::shared_launch::{LaunchQueue, SharedLaunch, largest};
+use super::step_inputs::{self, UpdateCoefficients};
 use crate::kernel::elementwise::{ElementwiseStep, ScheduledStep};
 
 /// A value that an optimizer keeps for each element, such as a mean of gradients.
@@ -112,7 +112,7 @@ fn stepped<F: Formula>(
 
 /// Like [`owned`], for a tensor that persists from step to step.
 pub fn updated(x: CubeTensor) -> CubeTensor {
-    noted::stays(&x);
+    step_inputs::check_persistent(&x);
     owned(x)
 }
 
@@ -149,7 +149,7 @@ impl Update {
             moments: values.to_vec(),
             numbers: step.args().numbers(),
             decision: decision.map(contiguous),
-            table: noted::numbers_at(|| later(step)),
+            table: step_inputs::numbers_at(|| later(step)),
         };
         (update, param, values)
     }
@@ -170,9 +170,9 @@ impl Update {
 }
 
 /// Returns the coefficients of a step in the form of a replay's table, for any learning rate and step number.
-fn later<A: ElementwiseStep<N>, const N: usize>(step: &ScheduledStep<A>) -> Later {
+fn later<A: ElementwiseStep<N>, const N: usize>(step: &ScheduledStep<A>) -> UpdateCoefficients {
     let args = step.args.clone();
-    Later {
+    UpdateCoefficients {
         lr: step.lr,
         time: step.time,
         count: step.args().numbers().now.len(),
@@ -210,7 +210,7 @@ fn launched<F: Formula>(updates: Vec<Update>) {
     );
 }
 
-impl Joint for Update {
+impl SharedLaunch for Update {
     fn buffers(&self) -> usize {
         2 + self.moments.len()
     }
@@ -219,7 +219,7 @@ impl Joint for Update {
         &self.param
     }
 
-    fn among<'a>(&self, waiting: &'a mut Waiting) -> &'a mut Vec<Self> {
+    fn queue<'a>(&self, waiting: &'a mut LaunchQueue) -> &'a mut Vec<Self> {
         waiting.updates.entry(self.formula).or_default()
     }
 

@@ -7,7 +7,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::forward::begun;
-use super::{BEGUN, PARTS, Problem, Sums, advanced, joined, load, nothing, store};
+use super::{BEGUN, Problem, STATE_VECTORS, Sums, advanced, joined, load, nothing, store};
 use crate::kernel::cube::chunks::{
     CHUNK, Direction, Extent, Place, Sizes, begins, is_taken, place_of, sigmoid, step_at,
 };
@@ -244,7 +244,7 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> WkvInp
         inputs.k.clone().into_buffer_arg(),
         inputs.v.clone().into_buffer_arg(),
         inputs.decay.clone().into_buffer_arg(),
-        inputs.first.clone().into_buffer_arg(),
+        inputs.bonus.clone().into_buffer_arg(),
         codes.numbers.clone().into_buffer_arg(),
         grad.into_buffer_arg(),
         sums.into_buffer_arg(),
@@ -265,7 +265,7 @@ pub fn backward(problem: &Problem, sums: CubeTensor, grad: CubeTensor) -> WkvInp
         k: of_k,
         v: of_v,
         decay: part(0),
-        first: part(channels),
+        bonus: part(channels),
     }
 }
 
@@ -279,7 +279,7 @@ fn later(problem: &Problem, sums: &CubeTensor, grad: &CubeTensor) -> CubeTensor 
     } = problem;
     let (beside, work) = (&inputs.k, sizes.walks());
     let (batch, chunks, channels) = (sizes.batch, sizes.chunks(), sizes.channels);
-    let later = empty(beside, [batch, chunks, PARTS, channels]);
+    let later = empty(beside, [batch, chunks, STATE_VECTORS, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
     let (count, dim) = units(beside, work);
     ends::launch(
@@ -290,7 +290,7 @@ fn later(problem: &Problem, sums: &CubeTensor, grad: &CubeTensor) -> CubeTensor 
         inputs.k.clone().into_buffer_arg(),
         inputs.v.clone().into_buffer_arg(),
         inputs.decay.clone().into_buffer_arg(),
-        inputs.first.clone().into_buffer_arg(),
+        inputs.bonus.clone().into_buffer_arg(),
         codes.numbers.clone().into_buffer_arg(),
         grad.clone().into_buffer_arg(),
         sums.clone().into_buffer_arg(),

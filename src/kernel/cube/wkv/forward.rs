@@ -4,7 +4,9 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{BEGUN, NOTHING, PARTS, Problem, Sums, advanced, joined, load, nothing, store};
+use super::{
+    BEGUN, EMPTY_EXPONENT, Problem, STATE_VECTORS, Sums, advanced, joined, load, nothing, store,
+};
 use crate::kernel::cube::chunks::{
     CHUNK, Direction, Extent, Place, Sizes, begins, is_taken, place_of, sigmoid, step_at,
 };
@@ -58,7 +60,7 @@ pub fn begun(sums: &Sums, step: u32) -> Sums {
     Sums {
         a: select(anew, 0.0f32, sums.a),
         b: select(anew, 0.0f32, sums.b),
-        p: select(anew, f32::new(NOTHING), sums.p),
+        p: select(anew, f32::new(EMPTY_EXPONENT), sums.p),
     }
 }
 
@@ -85,7 +87,7 @@ pub fn carried(
         own.a = first[from as usize];
         own.b = first[(from + extent.channels) as usize];
         let p = first[(from + 2 * extent.channels) as usize];
-        own.p = select(own.b == 0.0f32, f32::new(NOTHING), p);
+        own.p = select(own.b == 0.0f32, f32::new(EMPTY_EXPONENT), p);
     }
     for i in 0..extent.chunks {
         let mut chunk = i;
@@ -104,7 +106,7 @@ pub fn carried(
         let reaching = Sums {
             a: select(is_apart, 0.0f32, own.a),
             b: select(is_apart, 0.0f32, own.b),
-            p: select(is_apart, f32::new(NOTHING), own.p + time),
+            p: select(is_apart, f32::new(EMPTY_EXPONENT), own.p + time),
         };
         let next = joined(&reaching, &of_chunk);
         own.a = next.a;
@@ -184,9 +186,9 @@ pub fn forward(
     } = *sizes;
     let beside = &inputs.k;
     let (work, chunks) = (sizes.walks(), sizes.chunks());
-    let sums = empty(beside, [batch, chunks, PARTS, channels]);
+    let sums = empty(beside, [batch, chunks, STATE_VECTORS, channels]);
     let passed = empty(beside, [batch, chunks, channels]);
-    let rows = batch * seq + if last { batch * PARTS } else { 0 };
+    let rows = batch * seq + if last { batch * STATE_VECTORS } else { 0 };
     let out = empty(beside, [rows, channels]);
     if rows * channels == 0 {
         return (out, sums);
@@ -216,7 +218,7 @@ pub fn forward(
         inputs.k.clone().into_buffer_arg(),
         inputs.v.clone().into_buffer_arg(),
         inputs.decay.clone().into_buffer_arg(),
-        inputs.first.clone().into_buffer_arg(),
+        inputs.bonus.clone().into_buffer_arg(),
         codes.numbers.clone().into_buffer_arg(),
         sums.clone().into_buffer_arg(),
         out.clone().into_buffer_arg(),

@@ -9,19 +9,19 @@ use burn_cubecl::CubeBackend;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::chunks::{Codes, Direction, Extent, Place, Sizes, are_counted};
+use super::chunks::{Codes, Direction, Extent, Place, Sizes, fits_indices};
 use super::launch::{contiguous, units};
 use crate::kernel::extension::Maybe;
 use crate::kernel::wkv::extension::{WkvBackwardOps, WkvInputs, WkvOps, WkvSaved, WkvSettings};
-use crate::kernel::wkv::{NOTHING, PARTS};
+use crate::kernel::wkv::{EMPTY_EXPONENT, STATE_VECTORS};
 
 /// Marks a time in which nothing of earlier positions reaches the end of a chunk. Real times are negative.
 const BEGUN: f32 = 1.0;
 
 /// Returns whether the kernels support an average over this many rows, positions and channels: all sums must fit
 /// 32-bit indices.
-pub fn takes(dims: [usize; 3]) -> bool {
-    are_counted(dims, PARTS)
+pub fn supports(dims: [usize; 3]) -> bool {
+    fits_indices(dims, STATE_VECTORS)
 }
 
 /// Two sums with a common exponent: a·eᵖ and b·eᵖ.
@@ -38,7 +38,7 @@ fn nothing() -> Sums {
     Sums {
         a: 0.0f32,
         b: 0.0f32,
-        p: f32::new(NOTHING),
+        p: f32::new(EMPTY_EXPONENT),
     }
 }
 
@@ -112,7 +112,7 @@ impl Problem {
             k: contiguous(inputs.k),
             v: contiguous(inputs.v),
             decay: contiguous(inputs.decay),
-            first: contiguous(inputs.first),
+            bonus: contiguous(inputs.bonus),
         };
         let device = &inputs.k.device;
         Self {
@@ -170,7 +170,7 @@ impl WkvOps for CubeBackend {
             k,
             v,
             decay,
-            first,
+            bonus: first,
         };
         forward::forward(&Problem::new(inputs, &settings), state, settings.last).0
     }

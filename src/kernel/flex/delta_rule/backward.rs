@@ -17,26 +17,26 @@
 
 use burn_flex::FlexTensor;
 
-use super::rooms::Rooms;
+use super::scratch::ChunkScratch;
 use super::units::Units;
 use super::{Problem, Sizes};
 use crate::kernel::delta_rule::extension::DeltaRuleInputs;
-use crate::kernel::flex::buffer::{Shared, room, tensor, zeros};
+use crate::kernel::flex::buffer::{SharedBuffer, scratch_buffer, tensor, zeros};
+use crate::kernel::flex::chunk_scan::{StateGradient, Task, multiply_by_state};
 use crate::kernel::flex::chunks::Chunk;
-use crate::kernel::flex::product::{Matrix, Put, product};
-use crate::kernel::flex::walk::{Later, Task, found};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 
 /// The inputs and outputs of the pass.
-pub struct Work<'a> {
+pub struct BackwardArgs<'a> {
     pub problem: &'a Problem<'a>,
     /// The states before the chunks.
     states: &'a [f32],
     /// The output, and its gradient.
     pub out: &'a [f32],
     pub grad: &'a [f32],
-    pub mixed: Shared,
-    pub beta: Shared,
-    pub decay: Shared,
+    pub mixed: SharedBuffer,
+    pub beta: SharedBuffer,
+    pub decay: SharedBuffer,
 }
 
 /// Returns the gradients of all inputs; `states` are those before the chunks.
@@ -50,16 +50,18 @@ pub fn backward(
     } = problem.layout.sizes;
     let mut mixed = zeros(batch * seq * sizes.mixed());
     let [mut beta, mut decay] = [(); 2].map(|()| zeros(batch * seq * heads));
-    let work = Work {
+    let work = BackwardArgs {
         problem,
         states,
         out,
         grad,
-        mixed: Shared::new(&mut mixed),
-        beta: Shared::new(&mut beta),
-        decay: Shared::new(&mut decay),
+        mixed: SharedBuffer::new(&mut mixed),
+        beta: SharedBuffer::new(&mut beta),
+        decay: SharedBuffer::new(&mut decay),
     };
-    problem.layout.each(|task| Walk::new(&work, &task).row());
+    problem
+        .layout
+        .for_each_task(|task| TaskScan::new(&work, &task).row());
     DeltaRuleInputs {
         mixed: tensor(mixed, [batch, seq, sizes.mixed()]),
         beta: tensor(beta, [batch, seq, heads]),
@@ -68,16 +70,16 @@ pub fn backward(
 }
 
 /// A task during the backward scan of a row.
-pub struct Walk<'a> {
-    pub work: &'a Work<'a>,
+pub struct TaskScan<'a> {
+    pub work: &'a BackwardArgs<'a>,
     pub task: &'a Task,
     /// Number of channels of the task's heads.
     pub wide: usize,
-    pub later: Later,
+    pub later: StateGradient,
 }
 
 /// The inputs of a chunk that do not depend on its heads' own results.
-pub struct Given<'a> {
+pub struct ChunkInputs<'a> {
     pub chunk: &'a Chunk,
     /// The states before and after the chunk.
     state: Option<&'a [f32]>,
@@ -86,22 +88,22 @@ pub struct Given<'a> {
     pub known: &'a [f32],
 }
 
-impl<'a> Walk<'a> {
-    fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
+impl<'a> TaskScan<'a> {
+    fn new(work: &'a BackwardArgs<'a>, task: &'a Task) -> Self {
         let layout = &work.problem.layout;
         Self {
             work,
             task,
-            wide: layout.wide(task),
-            later: Later::new(layout, task),
+            wide: layout.width_of(task),
+            later: StateGradient::new(layout, task),
         }
     }
 
     fn row(mut self) {
         let (work, task) = (self.work, self.task);
         let layout = &work.problem.layout;
-        layout.back(task, work.states, |chunk, [state, after]| {
-            let after = after.filter(|_| self.later.reached);
+        layout.scan_back(task, work.states, |chunk, [state, after]| {
+            let after = after.filter(|_| self.later.is_present);
             self.chunk(chunk, [state, after]);
         });
     }
@@ -112,18 +114,18 @@ impl<'a> Walk<'a> {
         let Sizes { d_head, n, .. } = problem.layout.sizes;
         let units = [0, 1].map(|part| Units::new(problem, task, chunk, part));
         let [q, k] = units.each_ref().map(Units::matrix);
-        let mut rooms = Rooms::new(chunk.positions.len(), wide, d_head);
-        product(&mut rooms.of_keys, k, k.transposed(), Put::TILE);
-        product(&mut rooms.of_queries, q, k.transposed(), Put::TILE);
+        let mut rooms = ChunkScratch::new(chunk.positions.len(), wide, d_head);
+        product(&mut rooms.of_keys, k, k.transposed(), WriteMode::TILE);
+        product(&mut rooms.of_queries, q, k.transposed(), WriteMode::TILE);
         rooms.to_keys.fill(0.0);
         rooms.to_queries.fill(0.0);
         if let Some(later) = self.later.matrix() {
-            product(&mut rooms.from_later, k, later, Put::TILE);
+            product(&mut rooms.from_later, k, later, WriteMode::TILE);
         }
         let before = state.map(|state| Matrix::rows(state, [n, wide]));
-        let mut known = room(k.shape[0] * wide);
-        found(&mut known, k, before);
-        let given = Given {
+        let mut known = scratch_buffer(k.shape[0] * wide);
+        multiply_by_state(&mut known, k, before);
+        let given = ChunkInputs {
             chunk,
             state,
             after,
@@ -137,27 +139,37 @@ impl<'a> Walk<'a> {
     }
 
     /// Writes the gradients of queries and keys.
-    fn directions(&self, given: &Given, units: &[Units; 2], rooms: &Rooms) {
+    fn directions(&self, given: &ChunkInputs, units: &[Units; 2], rooms: &ChunkScratch) {
         let n = self.work.problem.layout.sizes.n;
         let len = given.chunk.positions.len();
         let [q, k] = units.each_ref().map(Units::matrix);
         let [to_queries, to_keys] =
             [&rooms.to_queries, &rooms.to_keys].map(|to| Matrix::rows(to, [len, len]));
-        let [mut of_q, mut of_k] = [(); 2].map(|()| room(len * n));
-        product(&mut of_q, to_queries, k, Put::TILE);
-        product(&mut of_k, to_queries.transposed(), q, Put::TILE);
-        product(&mut of_k, to_keys, k, Put::ADD_TILE);
-        product(&mut of_k, to_keys.transposed(), k, Put::ADD_TILE);
+        let [mut of_q, mut of_k] = [(); 2].map(|()| scratch_buffer(len * n));
+        product(&mut of_q, to_queries, k, WriteMode::TILE);
+        product(&mut of_k, to_queries.transposed(), q, WriteMode::TILE);
+        product(&mut of_k, to_keys, k, WriteMode::ADD_TILE);
+        product(&mut of_k, to_keys.transposed(), k, WriteMode::ADD_TILE);
         let of_all = |all| Matrix::rows(all, [len, self.wide]);
         if let Some(state) = given.state {
             let state = Matrix::rows(state, [n, self.wide]).transposed();
-            product(&mut of_q, of_all(&rooms.arriving), state, Put::ADD_TILE);
-            let less = Put::ADD_TILE.times(-1.0);
+            product(
+                &mut of_q,
+                of_all(&rooms.arriving),
+                state,
+                WriteMode::ADD_TILE,
+            );
+            let less = WriteMode::ADD_TILE.times(-1.0);
             product(&mut of_k, of_all(&rooms.changes), state, less);
         }
         if let Some(later) = self.later.matrix() {
             let later = later.transposed();
-            product(&mut of_k, of_all(&rooms.corrections), later, Put::ADD_TILE);
+            product(
+                &mut of_k,
+                of_all(&rooms.corrections),
+                later,
+                WriteMode::ADD_TILE,
+            );
         }
         for (part, mut of_units) in [of_q, of_k].into_iter().enumerate() {
             units[part].gradients(&mut of_units);
@@ -172,13 +184,13 @@ impl<'a> Walk<'a> {
     }
 
     /// Carries the gradient of the states after a chunk to that of the states before it.
-    fn pass_on(&mut self, given: &Given, [q, k]: [Matrix; 2], rooms: &Rooms) {
+    fn pass_on(&mut self, given: &ChunkInputs, [q, k]: [Matrix; 2], rooms: &ChunkScratch) {
         let of_all = |all| Matrix::rows(all, [q.shape[0], self.wide]);
         let [arriving, changes] = [&rooms.arriving, &rooms.changes].map(|all| of_all(all));
         let has_state = given.state.is_some();
-        self.later.pass_on(has_state, &rooms.ends, |later| {
-            product(later, q.transposed(), arriving, Put::ADD_TILE);
-            let less = Put::ADD_TILE.times(-1.0);
+        self.later.carry_back(has_state, &rooms.ends, |later| {
+            product(later, q.transposed(), arriving, WriteMode::ADD_TILE);
+            let less = WriteMode::ADD_TILE.times(-1.0);
             product(later, k.transposed(), changes, less);
         });
     }

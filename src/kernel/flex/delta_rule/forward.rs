@@ -6,12 +6,12 @@ use pulp::{Simd, WithSimd};
 use super::Problem;
 use super::solve::Corrections;
 use super::units::Units;
-use crate::kernel::flex::buffer::{Shared, room};
+use crate::kernel::flex::buffer::{SharedBuffer, scratch_buffer};
+use crate::kernel::flex::chunk_scan::{States, Task, multiply_by_state};
 use crate::kernel::flex::chunks::{Chunk, Decays, weights};
-use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{load, store};
-use crate::kernel::flex::walk::{States, Task, found};
 
 /// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before the
 /// chunks that have one; otherwise that tensor is empty.
@@ -25,20 +25,20 @@ pub fn forward(problem: &Problem, state: Option<&[f32]>, saving: bool) -> (FlexT
 
 impl Problem<'_> {
     /// Computes the outputs of a chunk and, if `moves`, the state after it.
-    fn chunk(&self, states: &mut States, chunk: &Chunk, moves: bool, to: &Shared) {
+    fn chunk(&self, states: &mut States, chunk: &Chunk, moves: bool, to: &SharedBuffer) {
         let (task, wide) = (states.task, states.wide);
         let (d_head, len) = (self.layout.sizes.d_head, chunk.positions.len());
         let units = [0, 1].map(|part| Units::new(self, task, chunk, part));
         let [q, k] = units.each_ref().map(Units::matrix);
-        let [mut of_keys, mut of_queries] = [(); 2].map(|()| room(len * len));
-        product(&mut of_keys, k, k.transposed(), Put::TILE);
-        product(&mut of_queries, q, k.transposed(), Put::TILE);
-        let [mut read, mut known] = [(); 2].map(|()| room(len * wide));
-        found(&mut read, q, states.before(chunk));
-        found(&mut known, k, states.before(chunk));
-        let mut corrections = room(len * wide);
-        let mut weighed = room(len * len);
-        let mut inside = room(len * d_head);
+        let [mut of_keys, mut of_queries] = [(); 2].map(|()| scratch_buffer(len * len));
+        product(&mut of_keys, k, k.transposed(), WriteMode::TILE);
+        product(&mut of_queries, q, k.transposed(), WriteMode::TILE);
+        let [mut read, mut known] = [(); 2].map(|()| scratch_buffer(len * wide));
+        multiply_by_state(&mut read, q, states.before(chunk));
+        multiply_by_state(&mut known, k, states.before(chunk));
+        let mut corrections = scratch_buffer(len * wide);
+        let mut weighed = scratch_buffer(len * len);
+        let mut inside = scratch_buffer(len * d_head);
         for (number, head) in task.heads.clone().enumerate() {
             let decays = self.decays(task, chunk, head);
             let of_head = number * d_head;
@@ -62,8 +62,8 @@ impl Problem<'_> {
                 strides: [wide, 1],
             };
             let weighed = Matrix::rows(&weighed, [len, len]);
-            product(&mut inside, weighed, moved, Put::TILE);
-            run(Join {
+            product(&mut inside, weighed, moved, WriteMode::TILE);
+            run(OutputSum {
                 problem: self,
                 task,
                 chunk,
@@ -85,7 +85,7 @@ impl Problem<'_> {
 }
 
 /// Adds up the outputs of a chunk of a head: the parts from its own positions and from the state before it.
-struct Join<'a> {
+struct OutputSum<'a> {
     problem: &'a Problem<'a>,
     task: &'a Task,
     chunk: &'a Chunk,
@@ -95,10 +95,10 @@ struct Join<'a> {
     /// Products of the queries with the state, in rows of `wide` elements.
     read: &'a [f32],
     wide: usize,
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
-impl WithSimd for Join<'_> {
+impl WithSimd for OutputSum<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -1,18 +1,25 @@
 //! The backward pass through a chunk of one head, except for the gradients of queries and keys, which heads share.
 
-use super::backward::{Given, Walk};
+use super::backward::{ChunkInputs, TaskScan};
 use super::positions::Positions;
-use super::rooms::Rooms;
+use super::scratch::ChunkScratch;
 use super::solve::{Changes, Corrections};
 use super::units::Mix;
-use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights, weights_and_gradients};
-use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::chunks::{
+    Chunk, Decays, Times, scale_into, weights, weights_and_gradients,
+};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 use crate::kernel::flex::simd::{map_in_place, run};
 use crate::kernel::ssd::CHUNK;
 
-impl Walk<'_> {
+impl TaskScan<'_> {
     /// Computes what a chunk of one head contributes to all gradients except those of queries and keys.
-    pub fn head(&mut self, [number, head]: [usize; 2], given: &Given, rooms: &mut Rooms) {
+    pub fn head(
+        &mut self,
+        [number, head]: [usize; 2],
+        given: &ChunkInputs,
+        rooms: &mut ChunkScratch,
+    ) {
         let (work, task, chunk, wide) = (self.work, self.task, given.chunk, self.wide);
         let (problem, d_head) = (work.problem, work.problem.layout.sizes.d_head);
         let (of_head, len) = (number * d_head, chunk.positions.len());
@@ -46,7 +53,7 @@ impl Walk<'_> {
         });
         let [corrections, changes] = [&rooms.corrections, &rooms.changes]
             .map(|all| columns(&all[of_head..], [len, d_head, wide]));
-        let less = Put::TILE.times(-1.0);
+        let less = WriteMode::TILE.times(-1.0);
         product(&mut rooms.products, changes, corrections.transposed(), less);
         // A position does not correct what it writes itself.
         rooms
@@ -80,7 +87,7 @@ impl Walk<'_> {
         [of_head, head]: [usize; 2],
         chunk: &Chunk,
         decays: &Decays,
-        rooms: &mut Rooms,
+        rooms: &mut ChunkScratch,
     ) {
         let (problem, wide) = (self.work.problem, self.wide);
         let (len, d_head) = (chunk.positions.len(), problem.layout.sizes.d_head);
@@ -95,7 +102,7 @@ impl Walk<'_> {
             &mut rooms.products,
             grad,
             corrections.transposed(),
-            Put::TILE,
+            WriteMode::TILE,
         );
         weights_and_gradients(
             decays,
@@ -105,8 +112,8 @@ impl Walk<'_> {
             &mut rooms.to_queries,
         );
         let weighed = Matrix::rows(&rooms.weighed, [len, len]).transposed();
-        product(&mut rooms.of_corrections, weighed, grad, Put::TILE);
-        if self.later.reached {
+        product(&mut rooms.of_corrections, weighed, grad, WriteMode::TILE);
+        if self.later.is_present {
             let rows = rooms.of_corrections.chunks_exact_mut(d_head);
             let later = rooms.from_later.chunks_exact(wide).zip(decays.left);
             for (row, (later, left)) in rows.zip(later) {
@@ -120,11 +127,11 @@ impl Walk<'_> {
     fn write_gates(
         &self,
         [of_head, head]: [usize; 2],
-        given: &Given,
+        given: &ChunkInputs,
         [of_steps, sums]: [&[f32; CHUNK]; 2],
     ) {
         let problem = self.work.problem;
-        let mut later = self.later.meets(given.after, of_head);
+        let mut later = self.later.dot_with_states(given.after, of_head);
         for (i, at) in given.chunk.positions.clone().enumerate().rev() {
             later += f64::from(sums[i]);
             let place = problem.layout.gate(self.task, at, head);
@@ -143,7 +150,7 @@ impl Walk<'_> {
         [of_head, head]: [usize; 2],
         chunk: &Chunk,
         decays: &Decays,
-        rooms: &mut Rooms,
+        rooms: &mut ChunkScratch,
     ) {
         let d_head = self.work.problem.layout.sizes.d_head;
         for (i, at) in chunk.positions.clone().enumerate() {
@@ -153,7 +160,7 @@ impl Walk<'_> {
             map_in_place(Times(left), &mut rooms.corrections[own.clone()], []);
             map_in_place(Times(since), &mut rooms.changes[own.clone()], []);
             let grad = &self.work.grad[self.work.problem.layout.place(self.task, at, head)];
-            scaled(since, grad, &mut rooms.arriving[own]);
+            scale_into(since, grad, &mut rooms.arriving[own]);
         }
         rooms.ends.push(decays.end());
     }

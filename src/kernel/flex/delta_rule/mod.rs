@@ -5,7 +5,7 @@ mod backward;
 mod forward;
 mod head;
 mod positions;
-mod rooms;
+mod scratch;
 mod solve;
 mod units;
 
@@ -14,8 +14,8 @@ use std::ops::Range;
 use burn_flex::{Flex, FlexTensor};
 
 use super::buffer::{contiguous, dims, slice};
+use super::chunk_scan::{ScanLayout, Task};
 use super::chunks::{Chunk, Decays};
-use super::walk::{Layout, Task};
 use crate::kernel::delta_rule::extension::{
     DeltaRuleBackwardOps, DeltaRuleInputs, DeltaRuleOps, DeltaRuleSaved, DeltaRuleSettings,
 };
@@ -85,7 +85,7 @@ fn plain(inputs: DeltaRuleInputs<FlexTensor>) -> DeltaRuleInputs<FlexTensor> {
 
 /// The inputs of both passes.
 struct Problem<'a> {
-    layout: Layout,
+    layout: ScanLayout,
     inputs: DeltaRuleInputs<&'a [f32]>,
     settings: &'a DeltaRuleSettings,
 }
@@ -98,9 +98,9 @@ impl<'a> Problem<'a> {
     ) -> Self {
         let ([batch, seq, mixed], [_, _, heads]) = (dims(&inputs.mixed), dims(&inputs.beta));
         let DeltaRuleSettings { groups, n, .. } = *settings;
-        let sizes = Sizes::of([batch, seq, mixed], heads, [groups, n]);
+        let sizes = Sizes::from_input([batch, seq, mixed], heads, [groups, n]);
         Self {
-            layout: Layout::new(sizes, &settings.sequences, carried, usize::MAX),
+            layout: ScanLayout::new(sizes, &settings.sequences, carried, usize::MAX),
             inputs: DeltaRuleInputs {
                 mixed: slice(&inputs.mixed),
                 beta: slice(&inputs.beta),

@@ -3,16 +3,16 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::backward::Work;
+use super::backward::BackwardArgs;
+use crate::kernel::flex::chunk_scan::Task;
 use crate::kernel::flex::chunks::Chunk;
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, store};
-use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// Writes the gradients of the values of a chunk of a head, which are y; returns g·o − y·v at each position.
 pub struct Positions<'a> {
-    pub work: &'a Work<'a>,
+    pub work: &'a BackwardArgs<'a>,
     pub task: &'a Task,
     pub chunk: &'a Chunk,
     pub head: usize,

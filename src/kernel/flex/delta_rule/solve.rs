@@ -4,10 +4,10 @@
 use pulp::{Simd, WithSimd};
 
 use super::Problem;
+use crate::kernel::flex::chunk_scan::Task;
 use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, registers, store};
-use crate::kernel::flex::walk::Task;
 
 /// Number of registers whose sums run side by side.
 const SIDE: usize = 4;

@@ -5,17 +5,17 @@ use pulp::Simd;
 use super::Problem;
 use crate::kernel::delta_rule::EPS;
 use crate::kernel::flex::attention_rows::dot;
-use crate::kernel::flex::buffer::{Room, room};
-use crate::kernel::flex::chunks::{Chunk, scaled};
+use crate::kernel::flex::buffer::{ScratchBuffer, scratch_buffer};
+use crate::kernel::flex::chunk_scan::Task;
+use crate::kernel::flex::chunks::{Chunk, scale_into};
 use crate::kernel::flex::product::Matrix;
 use crate::kernel::flex::simd::{Elementwise, Vector, map_in_place};
-use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// The normalised queries or keys of a chunk, each multiplied by `factor`.
 pub struct Units {
     /// The vectors, `[len, n]`.
-    rows: Room,
+    rows: ScratchBuffer,
     len: usize,
     n: usize,
     factor: f32,
@@ -32,7 +32,7 @@ impl Units {
             _ => 1.0,
         };
         let mut units = Self {
-            rows: room(len * n),
+            rows: scratch_buffer(len * n),
             len,
             n,
             factor,
@@ -42,7 +42,7 @@ impl Units {
         for ((row, inverse), at) in rows.zip(chunk.positions.clone()) {
             let x = &problem.inputs.mixed[problem.direction(task, at, part)];
             *inverse = (dot(x, x) + EPS as f32).sqrt().recip();
-            scaled(factor * *inverse, x, row);
+            scale_into(factor * *inverse, x, row);
         }
         units
     }
@@ -71,6 +71,6 @@ impl Elementwise<2> for Mix {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [x, y]: [Vector<S>; 2]) -> Vector<S> {
         let [own, other] = self.0;
-        y.mul_add(y.same(other), x * own)
+        y.mul_add(y.splat_like(other), x * own)
     }
 }

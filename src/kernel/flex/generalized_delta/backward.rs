@@ -11,8 +11,8 @@ use std::ops::Range;
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::{BESIDE, CHUNK, Position, Problem, Task, advanced, found, value};
-use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros};
+use super::{BESIDE, CHUNK, Position, Problem, Task, advance, multiply_by_state, value};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, scratch_buffer, slice, tensor, zeros};
 use crate::kernel::flex::simd::{Vector, row_sum, run};
 use crate::kernel::flex::strips::{Row, registers, registers_mut, store};
 use crate::kernel::generalized_delta::extension::GeneralizedDeltaInputs;
@@ -34,19 +34,19 @@ pub fn backward(
     let [mut r, mut decay, mut k, mut v, mut a, mut b] =
         [0; 6].map(|_| zeros(batch * seq * channels));
     let to = GeneralizedDeltaInputs {
-        r: Shared::new(&mut r),
-        decay: Shared::new(&mut decay),
-        k: Shared::new(&mut k),
-        v: Shared::new(&mut v),
-        a: Shared::new(&mut a),
-        b: Shared::new(&mut b),
+        r: SharedBuffer::new(&mut r),
+        decay: SharedBuffer::new(&mut decay),
+        k: SharedBuffer::new(&mut k),
+        v: SharedBuffer::new(&mut v),
+        a: SharedBuffer::new(&mut a),
+        b: SharedBuffer::new(&mut b),
     };
-    problem.each(|task| {
+    problem.for_each_task(|task| {
         let len = problem.numbers();
-        let mut later = room(len);
+        let mut later = scratch_buffer(len);
         later.fill(0.0);
-        let [mut inner, mut answers] = [CHUNK * len, CHUNK * wide].map(room);
-        let mut w = room(wide);
+        let [mut inner, mut answers] = [CHUNK * len, CHUNK * wide].map(scratch_buffer);
+        let mut w = scratch_buffer(wide);
         let row = problem.row(task);
         for (chunk, times) in row.chunks(CHUNK).enumerate().rev() {
             inner[..len].copy_from_slice(&states[problem.kept(task, chunk)]);
@@ -90,7 +90,7 @@ struct Steps<'a> {
     later: &'a mut [f32],
     /// Scratch memory for the decays of a position.
     w: &'a mut [f32],
-    to: &'a GeneralizedDeltaInputs<Shared>,
+    to: &'a GeneralizedDeltaInputs<SharedBuffer>,
 }
 
 impl WithSimd for Steps<'_> {
@@ -99,7 +99,7 @@ impl WithSimd for Steps<'_> {
     #[inline(always)]
     fn with_simd<S: Simd>(mut self, simd: S) {
         for (i, at) in self.times.clone().enumerate() {
-            self.again(simd, [i, at]);
+            self.recompute(simd, [i, at]);
         }
         for (i, at) in self.times.clone().enumerate().rev() {
             self.back(simd, [i, at]);
@@ -114,7 +114,7 @@ impl Steps<'_> {
     /// Recomputes the product of the state before position `at`, number `i` of the chunk, with a, and the state after
     /// it.
     #[inline(always)]
-    fn again<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
+    fn recompute<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2]) {
         let (len, wide) = (self.problem.numbers(), self.problem.wide);
         let position = self.problem.position(simd, self.task, at, self.w);
         let (own, behind) = self.states[i * len..].split_at_mut(len);
@@ -130,7 +130,7 @@ impl Steps<'_> {
         }
         let answers = &mut self.answers[i * wide..][..wide];
         let registers = self.problem.n.div_ceil(S::F32_LANES);
-        beside!(registers, |first, R| asked::<S, R>(
+        beside!(registers, |first, R| query_state::<S, R>(
             simd, first, position, own, behind, answers
         ));
     }
@@ -169,7 +169,7 @@ impl Steps<'_> {
 /// Computes the product of a state with a position's a and, if `behind` is not empty, the state after the position,
 /// in `R` registers of a value from register `first` on.
 #[inline(always)]
-fn asked<S: Simd, const R: usize>(
+fn query_state<S: Simd, const R: usize>(
     simd: S,
     first: usize,
     position: Position,
@@ -177,12 +177,12 @@ fn asked<S: Simd, const R: usize>(
     behind: &mut [f32],
     answers: &mut [f32],
 ) {
-    let found = found::<S, R>(simd, own, position.a, first);
+    let found = multiply_by_state::<S, R>(simd, own, position.a, first);
     for (i, found) in found.iter().enumerate() {
         store(simd, *found, answers, (first + i) * S::F32_LANES);
     }
     if !behind.is_empty() {
-        advanced::<S, R>(simd, behind, position, first, found);
+        advance::<S, R>(simd, behind, position, first, found);
     }
 }
 
@@ -228,7 +228,7 @@ fn columns<S: Simd, const R: usize>(
     let state = registers::<S>(before.state);
     let Position { r, k, a, b, w, .. } = position;
     for key in 0..k.len() {
-        let [r, k, b] = [r[key], k[key], b[key]].map(|x| zero.same(x));
+        let [r, k, b] = [r[key], k[key], b[key]].map(|x| zero.splat_like(x));
         let later = &mut later[key * per..][own.clone()];
         let state = &state[key * per..][own.clone()];
         let [mut of_k, mut of_b, mut of_w, mut read] = [zero; 4];
@@ -249,7 +249,7 @@ fn columns<S: Simd, const R: usize>(
         to.r[key] += read.sum();
     }
     for key in 0..k.len() {
-        let [w, a] = [w[key], a[key]].map(|x| zero.same(x));
+        let [w, a] = [w[key], a[key]].map(|x| zero.splat_like(x));
         let later = &mut later[key * per..][own.clone()];
         let state = &state[key * per..][own.clone()];
         let mut of_a = zero;

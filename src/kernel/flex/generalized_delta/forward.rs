@@ -5,9 +5,9 @@ use std::ops::Range;
 use burn_flex::{Flex, FlexTensor};
 use pulp::{Simd, WithSimd};
 
-use super::{BESIDE, CHUNK, Position, Problem, Task, advanced, found};
+use super::{BESIDE, CHUNK, Position, Problem, Task, advance, multiply_by_state};
 use crate::kernel::extension::Maybe;
-use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, scratch_buffer, slice, tensor, zeros};
 use crate::kernel::flex::simd::run;
 use crate::kernel::flex::strips::{Row, store};
 
@@ -30,16 +30,16 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
     let chunks = if saving { problem.chunks() } else { 0 };
     let mut out = zeros(rows * channels);
     let mut states = zeros(batch * heads * chunks * problem.numbers());
-    let (to, kept) = (Shared::new(&mut out), Shared::new(&mut states));
-    problem.each(|task| {
-        let mut numbers = room(problem.numbers());
+    let (to, kept) = (SharedBuffer::new(&mut out), SharedBuffer::new(&mut states));
+    problem.for_each_task(|task| {
+        let mut numbers = scratch_buffer(problem.numbers());
         numbers.fill(0.0);
         if let Some(state) = state {
             let of_head = &state[task.row * n * channels + problem.carried(task)..][..n * n];
             let rows = numbers.chunks_exact_mut(wide).zip(of_head.chunks_exact(n));
             rows.for_each(|(to, from)| to[..n].copy_from_slice(from));
         }
-        let mut w = room(wide);
+        let mut w = scratch_buffer(wide);
         let row = problem.row(task);
         for (chunk, times) in row.chunks(CHUNK).enumerate() {
             if saving {
@@ -82,7 +82,7 @@ struct Steps<'a> {
     state: &'a mut [f32],
     /// Scratch memory for the decays of a position.
     w: &'a mut [f32],
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
 impl WithSimd for Steps<'_> {
@@ -124,8 +124,8 @@ fn columns<S: Simd, const R: usize>(
     first: usize,
     y: &mut [f32],
 ) {
-    let found = found::<S, R>(simd, state, position.a, first);
-    let read = advanced::<S, R>(simd, state, position, first, found);
+    let found = multiply_by_state::<S, R>(simd, state, position.a, first);
+    let read = advance::<S, R>(simd, state, position, first, found);
     for (i, read) in read.into_iter().enumerate() {
         store(simd, read, y, (first + i) * S::F32_LANES);
     }

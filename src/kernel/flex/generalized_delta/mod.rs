@@ -49,7 +49,7 @@ const LANES: usize = 16;
 const BESIDE: usize = 4;
 
 /// Number of state elements of all positions up to which a single thread does all the work.
-const FEW: usize = 16 * 1024;
+const SINGLE_THREAD_LEN: usize = 16 * 1024;
 
 impl GeneralizedDeltaOps for Flex {
     fn generalized_delta(
@@ -171,13 +171,13 @@ impl<'a> Problem<'a> {
     }
 
     /// Calls `work` for each head of each row, on all threads if there is enough to do.
-    fn each(&self, work: impl Fn(Task) + Sync) {
+    fn for_each_task(&self, work: impl Fn(Task) + Sync) {
         let task = |number: usize| Task {
             row: number / self.heads,
             head: number % self.heads,
         };
         let tasks = (0..self.batch * self.heads).map(task);
-        if self.batch * self.seq * self.channels * self.n <= FEW {
+        if self.batch * self.seq * self.channels * self.n <= SINGLE_THREAD_LEN {
             tasks.for_each(work);
         } else {
             threads::for_each(tasks, work);
@@ -244,7 +244,7 @@ struct Position<'a> {
 
 /// Multiplies a direction with a state `[n, wide]`, in `R` registers of a value from register `first` on.
 #[inline(always)]
-fn found<S: Simd, const R: usize>(
+fn multiply_by_state<S: Simd, const R: usize>(
     simd: S,
     state: &[f32],
     direction: &[f32],
@@ -255,7 +255,7 @@ fn found<S: Simd, const R: usize>(
     let mut found = [zero; R];
     let rows = registers::<S>(state).chunks_exact(per);
     for (row, share) in rows.zip(direction) {
-        let share = zero.same(*share);
+        let share = zero.splat_like(*share);
         for (found, number) in found.iter_mut().zip(&row[first..first + R]) {
             *found = share.mul_add(Vector::new(simd, *number), *found);
         }
@@ -275,7 +275,7 @@ fn value<S: Simd, const R: usize>(simd: S, numbers: &[f32], first: usize) -> [Ve
 
 /// Advances a state past a position, in `R` registers of a value, and returns what r reads from it.
 #[inline(always)]
-fn advanced<S: Simd, const R: usize>(
+fn advance<S: Simd, const R: usize>(
     simd: S,
     state: &mut [f32],
     position: Position,
@@ -289,7 +289,7 @@ fn advanced<S: Simd, const R: usize>(
     let Position { r, w, k, b, .. } = position;
     let rows = registers_mut::<S>(state).chunks_exact_mut(per);
     for ((((row, r), w), k), b) in rows.zip(r).zip(w).zip(k).zip(b) {
-        let [r, w, k, b] = [r, w, k, b].map(|x| zero.same(*x));
+        let [r, w, k, b] = [r, w, k, b].map(|x| zero.splat_like(*x));
         let numbers = row[first..first + R].iter_mut().zip(&mut read);
         for ((number, read), (v, found)) in numbers.zip(v.iter().zip(&found)) {
             let kept = w * Vector::new(simd, *number);

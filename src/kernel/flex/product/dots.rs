@@ -13,7 +13,7 @@ use crate::kernel::flex::simd::{fetch, run};
 const SIDE: usize = 4;
 
 /// Number of elements that a single row prefetches ahead of its arithmetic; with fewer, memory answers too late.
-const AHEAD: usize = 768;
+const PREFETCH_DISTANCE: usize = 768;
 
 /// Computes a part of a product whose left rows and right columns are contiguous.
 pub(super) fn make(product: &Product, part: &Part) {
@@ -109,7 +109,9 @@ impl<'a> Dots<'a> {
         let right = self.product.right;
         let (tile, end) = ((row - self.part.rows.start) / SIDE, self.part.columns.end);
         let (first, count) = match R {
-            1 if row == self.part.rows.start => (column + AHEAD / right.strides[1].max(1), C),
+            1 if row == self.part.rows.start => {
+                (column + PREFETCH_DISTANCE / right.strides[1].max(1), C)
+            }
             SIDE if tile < C => (column + 2 * C + tile, 1),
             _ => return &[],
         };
@@ -194,7 +196,7 @@ fn totals<S: Simd, const N: usize>(s: S, mut sums: [S::f32s; N]) -> [f32; N] {
         }
         half /= 2;
     }
-    let mut numbers = [[0.0; MOST_LANES]; N];
+    let mut numbers = [[0.0; MAX_LANES]; N];
     for (numbers, sum) in numbers.iter_mut().zip(&sums[..left]) {
         s.partial_store_f32s(&mut numbers[..S::F32_LANES], *sum);
     }
@@ -207,7 +209,7 @@ fn totals<S: Simd, const N: usize>(s: S, mut sums: [S::f32s; N]) -> [f32; N] {
 }
 
 /// Maximum number of lanes of a register.
-const MOST_LANES: usize = 16;
+const MAX_LANES: usize = 16;
 
 /// The lane indices.
-const LANES: [u32; MOST_LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+const LANES: [u32; MAX_LANES] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];

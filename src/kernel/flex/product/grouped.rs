@@ -5,7 +5,7 @@
 //! one by one.
 
 use super::tasks::ROWS;
-use super::{Begin, Matrix, Product, Put, block, few, pack, pieces};
+use super::{InitialSums, Matrix, Product, WriteMode, block, in_place, pack, pieces};
 use crate::kernel::flex::threads;
 
 /// Number of elements of the right operands, 2 MiB, up to which they are copied together: they stay in the caches
@@ -32,16 +32,16 @@ impl Grouped<'_> {
 }
 
 /// Returns `left·right (+ row)` of each, stored row after row, one product after another.
-pub fn products_made(all: &[Grouped]) -> Vec<f32> {
+pub fn grouped_products(all: &[Grouped]) -> Vec<f32> {
     let len = all.iter().map(Grouped::len).sum();
     let mut out: Vec<f32> = Vec::with_capacity(len);
     let places = &mut out.spare_capacity_mut()[..len];
     let mut at: *mut f32 = places.as_mut_ptr().cast();
     let each = all.iter().map(|one| {
-        let begin = Begin::under(one.row, one.right.shape[1]);
+        let begin = InitialSums::from_row(one.row, one.right.shape[1]);
         let output = (at, one.len());
         at = at.wrapping_add(one.len());
-        Product::at(output, one.left, one.right, begin, Put::REPLACE)
+        Product::at(output, one.left, one.right, begin, WriteMode::REPLACE)
     });
     let products: Vec<Product> = each.collect();
     make(&products);
@@ -59,7 +59,7 @@ fn make(products: &[Product]) {
     let numbers: Vec<usize> = numbers.collect();
     let alone = |product: &Product| {
         let [m, k, n] = product.sizes();
-        m == 0 || k == 0 || n == 0 || few::is_one(product)
+        m == 0 || k == 0 || n == 0 || in_place::applies(product)
     };
     if numbers.iter().sum::<usize>() > TOGETHER {
         return products.iter().for_each(Product::make);
@@ -70,12 +70,12 @@ fn make(products: &[Product]) {
     if others.len() < 2 {
         return others.iter().for_each(|(product, _)| product.make());
     }
-    together(&others);
+    run_together(&others);
 }
 
 /// Computes products whose copied columns take the given numbers of elements.
-fn together(products: &[(&Product, usize)]) {
-    let mut buffer = pack::take();
+fn run_together(products: &[(&Product, usize)]) {
+    let mut buffer = pack::take_shared_buffer();
     let mut rest = buffer.room(products.iter().map(|(_, numbers)| numbers).sum());
     let mut copies = Vec::new();
     for (product, numbers) in products {
@@ -102,7 +102,7 @@ fn together(products: &[(&Product, usize)]) {
         let [_, k, n] = product.sizes();
         product.some_rows(&rows, &(0..k), &(0..n), panels);
     });
-    pack::give(buffer);
+    pack::return_shared_buffer(buffer);
 }
 
 /// Calls `work` for every item, on all threads if that pays off.

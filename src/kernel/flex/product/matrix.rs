@@ -1,10 +1,10 @@
 //! An operand of a product, as a view into a slice.
 
 /// More than the padding that copies of operands get in either direction.
-const FILLED: usize = 64;
+const MAX_PADDING: usize = 64;
 
 /// Maximum number of elements of a slice.
-const LONGEST: usize = isize::MAX as usize / size_of::<f32>();
+const MAX_LEN: usize = isize::MAX as usize / size_of::<f32>();
 
 /// A float32 matrix within a slice; strides are in elements.
 #[derive(Clone, Copy)]
@@ -41,9 +41,9 @@ impl<'a> Matrix<'a> {
     pub(super) fn fits(&self) -> bool {
         let last = |i: usize| (self.shape[i].max(1) - 1).checked_mul(self.strides[i]);
         let last = last(0).zip(last(1)).and_then(|(a, b)| a.checked_add(b));
-        let filled = self.shape.map(|n| n.checked_add(FILLED));
+        let filled = self.shape.map(|n| n.checked_add(MAX_PADDING));
         let copy = filled[0].zip(filled[1]).and_then(|(a, b)| a.checked_mul(b));
         let inside = last.is_some_and(|last| last < self.data.len());
-        copy.is_some_and(|len| len <= LONGEST) && (self.shape.contains(&0) || inside)
+        copy.is_some_and(|len| len <= MAX_LEN) && (self.shape.contains(&0) || inside)
     }
 }

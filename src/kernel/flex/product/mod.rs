@@ -6,13 +6,13 @@
 
 mod block;
 mod dots;
-mod few;
 mod grouped;
+mod in_place;
 mod matrix;
 mod pack;
 mod packed;
+mod panel_operand;
 mod registers;
-mod stored;
 mod tasks;
 
 use std::ops::Range;
@@ -22,15 +22,15 @@ use block::Sweep;
 use registers::{Broadcast, Panel, Target};
 use tasks::{COLUMNS, Part};
 
-pub use grouped::{Grouped, products_made};
+pub use grouped::{Grouped, grouped_products};
 pub use matrix::Matrix;
 pub use packed::{Packed, PackedRows};
+pub use panel_operand::product_with_panels;
 pub use registers::{step1, step4};
-pub use stored::stored_made;
 
 /// How a product is written to its output.
 #[derive(Clone, Copy)]
-pub struct Put {
+pub struct WriteMode {
     /// Factor of the product.
     pub factor: f32,
     /// Whether to add to the output instead of replacing it.
@@ -39,7 +39,7 @@ pub struct Put {
     pub threads: bool,
 }
 
-impl Put {
+impl WriteMode {
     /// Replaces the output, on all threads if the product is large.
     pub const REPLACE: Self = Self {
         factor: 1.0,
@@ -72,24 +72,24 @@ impl Put {
 }
 
 /// Number of multiply-adds from which a second thread pays off.
-const THREADS_FROM: usize = 64 * 64 * 64;
+const PARALLEL_FROM: usize = 64 * 64 * 64;
 
 /// Number of elements of the right operand from which reading them on two threads pays off, however few the rows.
-const READ_FROM: usize = 64 * 1024;
+const PARALLEL_READ_FROM: usize = 64 * 1024;
 
 /// Number of steps of the inner dimension processed at a time: a panel of them stays in a core's L2 cache together
 /// with others.
 const DEPTH: usize = 384;
 
 /// Number of rows up to which each task copies its own columns.
-const OWN: usize = 384;
+const OWN_COPY_ROWS: usize = 384;
 
 /// Minimum number of columns copied together: rows that each task copies itself are copied again for the next
 /// columns.
-const TOGETHER: usize = 1024;
+const MIN_SHARED_COLUMNS: usize = 1024;
 
 /// Number of steps of the inner dimension from which the right operand counts as long.
-const LONG: usize = 2048;
+const LONG_INNER: usize = 2048;
 
 /// Number of rows of a register block.
 const HEIGHT: usize = 6;
@@ -99,37 +99,52 @@ const HEIGHT: usize = 6;
 const COPIED_FROM: [usize; 2] = [256 * 1024, 65];
 
 /// Strides that are multiples of this many elements, 2 KiB, share a few sets of a core's caches.
-const CROWDED: usize = 512;
+const CONFLICTING_STRIDE: usize = 512;
 
 /// Number of elements of an operand copied at a time: 16 MiB.
-const COPIED: usize = 1 << 22;
+const MAX_COPIED: usize = 1 << 22;
 
 /// Computes `out = factor·left·right (+ out)`; `out` is stored row after row.
-pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
-    let begin = if into.add { Begin::Out } else { Begin::Zero };
+pub fn product(out: &mut [f32], left: Matrix, right: Matrix, into: WriteMode) {
+    let begin = if into.add {
+        InitialSums::Out
+    } else {
+        InitialSums::Zero
+    };
     Product::new(out, left, right, begin, into).make();
 }
 
 /// Computes `out = left·right + row`, with `row`, such as a bias, added to every row.
-pub fn product_on(out: &mut [f32], left: Matrix, right: Matrix, row: &[f32]) {
-    let begin = Begin::under(Some(row), right.shape[1]);
-    Product::new(out, left, right, begin, Put::REPLACE).make();
+pub fn product_plus_row(out: &mut [f32], left: Matrix, right: Matrix, row: &[f32]) {
+    let begin = InitialSums::from_row(Some(row), right.shape[1]);
+    Product::new(out, left, right, begin, WriteMode::REPLACE).make();
 }
 
 /// Returns `left·right`, plus `row` on every row if given, stored row after row.
-pub fn product_made(left: Matrix, right: Matrix, row: Option<&[f32]>) -> Vec<f32> {
-    let begin = Begin::under(row, right.shape[1]);
-    made(left, right, begin, |product| product.make())
+pub fn product_new(left: Matrix, right: Matrix, row: Option<&[f32]>) -> Vec<f32> {
+    let begin = InitialSums::from_row(row, right.shape[1]);
+    allocate_output(left, right, begin, |product| product.make())
 }
 
 /// Allocates the output of a product; `make` must write all of it.
-fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) -> Vec<f32> {
+fn allocate_output(
+    left: Matrix,
+    right: Matrix,
+    begin: InitialSums,
+    make: impl FnOnce(&Product),
+) -> Vec<f32> {
     let len = left.shape[0].checked_mul(right.shape[1]);
     let len = len.expect("a matrix that fits into memory");
     let mut out = Vec::with_capacity(len);
     let places = &mut out.spare_capacity_mut()[..len];
     let at = places.as_mut_ptr().cast();
-    make(&Product::at((at, len), left, right, begin, Put::REPLACE));
+    make(&Product::at(
+        (at, len),
+        left,
+        right,
+        begin,
+        WriteMode::REPLACE,
+    ));
     // SAFETY: this many elements were reserved, and each is written: the parts of a product cover all rows and
     // columns, each part is written however it starts, and sums start with zeros or the row, never with the output's
     // old content.
@@ -139,18 +154,20 @@ fn made(left: Matrix, right: Matrix, begin: Begin, make: impl FnOnce(&Product)) 
 
 /// The values that sums start with.
 #[derive(Clone, Copy)]
-enum Begin<'a> {
+enum InitialSums<'a> {
     Zero,
     Out,
     Row(&'a [f32]),
 }
 
-impl<'a> Begin<'a> {
+impl<'a> InitialSums<'a> {
     /// Returns the start for a row that is added to every row, if there is one.
-    fn under(row: Option<&'a [f32]>, columns: usize) -> Self {
-        let Some(row) = row else { return Begin::Zero };
+    fn from_row(row: Option<&'a [f32]>, columns: usize) -> Self {
+        let Some(row) = row else {
+            return InitialSums::Zero;
+        };
         assert_eq!(row.len(), columns, "one number of the row a column");
-        Begin::Row(row)
+        InitialSums::Row(row)
     }
 }
 
@@ -160,7 +177,7 @@ struct Product<'a> {
     left: Matrix<'a>,
     right: Matrix<'a>,
     out: *mut f32,
-    begin: Begin<'a>,
+    begin: InitialSums<'a>,
     factor: f32,
     threads: bool,
 }
@@ -175,8 +192,8 @@ impl<'a> Product<'a> {
         out: &'a mut [f32],
         left: Matrix<'a>,
         right: Matrix<'a>,
-        begin: Begin<'a>,
-        into: Put,
+        begin: InitialSums<'a>,
+        into: WriteMode,
     ) -> Self {
         Self::at((out.as_mut_ptr(), out.len()), left, right, begin, into)
     }
@@ -186,8 +203,8 @@ impl<'a> Product<'a> {
         (out, len): (*mut f32, usize),
         left: Matrix<'a>,
         right: Matrix<'a>,
-        begin: Begin<'a>,
-        into: Put,
+        begin: InitialSums<'a>,
+        into: WriteMode,
     ) -> Self {
         let ([m, k], [inner, n]) = (left.shape, right.shape);
         assert_eq!(k, inner, "the inner dimensions of a matrix product");
@@ -201,7 +218,7 @@ impl<'a> Product<'a> {
             out,
             begin,
             factor: into.factor,
-            threads: into.threads && (operations >= THREADS_FROM || n * k >= READ_FROM),
+            threads: into.threads && (operations >= PARALLEL_FROM || n * k >= PARALLEL_READ_FROM),
         }
     }
 
@@ -216,19 +233,23 @@ impl<'a> Product<'a> {
             return;
         }
         if k == 0 {
-            return self.without_terms();
+            return self.write_empty();
         }
-        if few::is_one(self) {
-            return few::make(self);
+        if in_place::applies(self) {
+            return in_place::make(self);
         }
-        let mut buffer = pack::take();
+        let mut buffer = pack::take_shared_buffer();
         // By rows if there are too few columns for all tasks. The threshold is lower for a long right operand, which
         // every task would read again.
-        let columns = if k >= LONG { COLUMNS } else { 2 * COLUMNS };
-        if m > OWN || self.threads && n < columns {
-            let deepest = (COPIED / n.min(TOGETHER) / DEPTH).max(1) * DEPTH;
+        let columns = if k >= LONG_INNER {
+            COLUMNS
+        } else {
+            2 * COLUMNS
+        };
+        if m > OWN_COPY_ROWS || self.threads && n < columns {
+            let deepest = (MAX_COPIED / n.min(MIN_SHARED_COLUMNS) / DEPTH).max(1) * DEPTH;
             for inner in pieces(0..k, deepest) {
-                let group = (COPIED / inner.len() / block::panel()).max(1) * block::panel();
+                let group = (MAX_COPIED / inner.len() / block::panel()).max(1) * block::panel();
                 for columns in pieces(0..n, group) {
                     self.by_rows(&inner, columns, &mut buffer);
                 }
@@ -236,13 +257,13 @@ impl<'a> Product<'a> {
         } else {
             let group = match self.copies_left() {
                 false => k,
-                true => (COPIED / m / DEPTH).max(1) * DEPTH,
+                true => (MAX_COPIED / m / DEPTH).max(1) * DEPTH,
             };
             for inner in pieces(0..k, group) {
                 self.by_columns(&inner, &mut buffer);
             }
         }
-        pack::give(buffer);
+        pack::return_shared_buffer(buffer);
     }
 
     /// Returns whether the left operand is copied before use: its rows are not contiguous, and either it is large and
@@ -251,18 +272,18 @@ impl<'a> Product<'a> {
         let [m, k, n] = self.sizes();
         let [down, across] = self.left.strides;
         let [numbers, columns] = COPIED_FROM;
-        let pays = m * k >= numbers && n >= columns || across.is_multiple_of(CROWDED);
+        let pays = m * k >= numbers && n >= columns || across.is_multiple_of(CONFLICTING_STRIDE);
         across != 1 && (down != 1 || pays)
     }
 
     /// Writes a product whose inner dimension is empty.
-    fn without_terms(&self) {
+    fn write_empty(&self) {
         let [m, _, n] = self.sizes();
         match self.begin {
             // SAFETY: all of the output belongs to this product, and zero is all bits zero.
-            Begin::Zero => unsafe { self.out.write_bytes(0, m * n) },
-            Begin::Out => {}
-            Begin::Row(row) => {
+            InitialSums::Zero => unsafe { self.out.write_bytes(0, m * n) },
+            InitialSums::Out => {}
+            InitialSums::Row(row) => {
                 assert_eq!(row.len(), n, "one number of the row a column");
                 for first in (0..m).map(|row| row * n) {
                     // SAFETY: a row of the output, which belongs to this product and does not overlap `row`.
@@ -277,7 +298,11 @@ impl<'a> Product<'a> {
     }
 
     /// Calls `work` for every item, on all threads if the product may use them.
-    fn each<T: Send>(&self, items: impl Iterator<Item = T> + Send, work: impl Fn(T) + Sync) {
+    fn for_each_item<T: Send>(
+        &self,
+        items: impl Iterator<Item = T> + Send,
+        work: impl Fn(T) + Sync,
+    ) {
         if self.threads {
             threads::for_each(items, work);
         } else {
@@ -292,10 +317,10 @@ impl<'a> Product<'a> {
         assert!(row < self.left.shape[0] && column + C <= n);
         let slots = self.out.wrapping_add(row * n + column).cast::<[f32; C]>();
         let begin = match self.begin {
-            Begin::Zero => [0.0; C],
+            InitialSums::Zero => [0.0; C],
             // SAFETY: inside the output, in a part that only the calling task uses and whose content is initialised.
-            Begin::Out => unsafe { slots.read() },
-            Begin::Row(numbers) => std::array::from_fn(|i| numbers[column + i]),
+            InitialSums::Out => unsafe { slots.read() },
+            InitialSums::Row(numbers) => std::array::from_fn(|i| numbers[column + i]),
         };
         let sums = std::array::from_fn(|i| sums[i].mul_add(self.factor, begin[i]));
         // SAFETY: as above.
@@ -316,9 +341,9 @@ impl<'a> Product<'a> {
         let at = self.out.wrapping_add(row * n + column);
         let (begin, begin_rows) = match self.begin {
             _ if inner.start > 0 => (Some(at.cast_const()), n),
-            Begin::Zero => (None, 0),
-            Begin::Out => (Some(at.cast_const()), n),
-            Begin::Row(numbers) => (Some(numbers[column..].as_ptr()), 0),
+            InitialSums::Zero => (None, 0),
+            InitialSums::Out => (Some(at.cast_const()), n),
+            InitialSums::Row(numbers) => (Some(numbers[column..].as_ptr()), 0),
         };
         Sweep {
             left,

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use super::{HEIGHT, Matrix};
-use crate::kernel::flex::buffer::{fitting, keep};
+use crate::kernel::flex::buffer::{keep_free, take_fitting};
 use crate::kernel::flex::simd;
 
 /// Number of elements of a cache line.
@@ -39,34 +39,34 @@ impl Aligned {
 }
 
 /// Maximum number of buffers that a thread keeps, and maximum number of elements of a kept one: 1 MiB.
-const KEPT: (usize, usize) = (8, 1 << 18);
+const MAX_FREE: (usize, usize) = (8, 1 << 18);
 
 impl Aligned {
     /// Returns a buffer for `len` elements that this thread no longer uses, or an empty one.
     pub fn unused(len: usize) -> Self {
         let lines = len.div_ceil(LINE);
-        let found = UNUSED.with_borrow_mut(|unused| fitting(unused, lines, Vec::len));
+        let found = FREE_BUFFERS.with_borrow_mut(|unused| take_fitting(unused, lines, Vec::len));
         Self(found.unwrap_or_default())
     }
 }
 
 impl Drop for Aligned {
     fn drop(&mut self) {
-        let (count, longest) = KEPT;
+        let (count, longest) = MAX_FREE;
         if !(1..=longest / LINE).contains(&self.0.len()) {
             return;
         }
         let lines = std::mem::take(&mut self.0);
         // When the thread ends, its buffers may be dropped before this one.
-        let _ = UNUSED.try_with(|unused| {
-            keep(&mut unused.borrow_mut(), count, lines, Vec::len);
+        let _ = FREE_BUFFERS.try_with(|unused| {
+            keep_free(&mut unused.borrow_mut(), count, lines, Vec::len);
         });
     }
 }
 
 thread_local! {
     /// Buffers of copies that were dropped.
-    static UNUSED: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
+    static FREE_BUFFERS: RefCell<Vec<Vec<Line>>> = const { RefCell::new(Vec::new()) };
     /// The buffer for a task's own copies, kept between products.
     static OWN: RefCell<Aligned> = RefCell::default();
     /// The buffer for an operand's copy that all tasks of a product use, kept by the thread that creates it.
@@ -82,12 +82,12 @@ pub fn with_buffer<R>(work: impl FnOnce(&mut Aligned) -> R) -> R {
 }
 
 /// Takes the calling thread's buffer for a shared copy.
-pub fn take() -> Aligned {
+pub fn take_shared_buffer() -> Aligned {
     SHARED.take()
 }
 
 /// Returns the buffer for the next product.
-pub fn give(buffer: Aligned) {
+pub fn return_shared_buffer(buffer: Aligned) {
     SHARED.set(buffer);
 }
 
@@ -115,16 +115,16 @@ pub fn panels(
                     .copy_from_slice(&from.data[at + columns.start..at + columns.end]);
             }
         } else {
-            turned(panel, from, &inner, &columns, width);
+            transpose_panel(panel, from, &inner, &columns, width);
         }
     }
 }
 
 /// Number of inner steps and columns that are transposed at a time: a cache line of each column.
-const TURNED: usize = 16;
+const TRANSPOSED_TILE: usize = 16;
 
 /// Writes a panel from columns that are not adjacent, by transposing.
-fn turned(
+fn transpose_panel(
     panel: &mut [f32],
     from: Matrix,
     inner: &Range<usize>,
@@ -132,18 +132,18 @@ fn turned(
     width: usize,
 ) {
     let [down, across] = from.strides;
-    for first in columns.clone().step_by(TURNED) {
-        let part = first..(first + TURNED).min(columns.end);
+    for first in columns.clone().step_by(TRANSPOSED_TILE) {
+        let part = first..(first + TRANSPOSED_TILE).min(columns.end);
         let slot = first - columns.start;
-        let pieces = panel.chunks_mut(TURNED * width);
-        for (rows, k) in pieces.zip(inner.clone().step_by(TURNED)) {
+        let pieces = panel.chunks_mut(TRANSPOSED_TILE * width);
+        for (rows, k) in pieces.zip(inner.clone().step_by(TRANSPOSED_TILE)) {
             let depth = rows.len() / width;
-            if down == 1 && part.len() == TURNED && depth == TURNED {
+            if down == 1 && part.len() == TRANSPOSED_TILE && depth == TRANSPOSED_TILE {
                 let at = |i: usize| &from.data[(first + i) * across + k..];
-                let lines: [&[f32; TURNED]; TURNED] =
-                    std::array::from_fn(|i| at(i).first_chunk().unwrap_or(&[0.0; TURNED]));
+                let lines: [&[f32; TRANSPOSED_TILE]; TRANSPOSED_TILE] =
+                    std::array::from_fn(|i| at(i).first_chunk().unwrap_or(&[0.0; TRANSPOSED_TILE]));
                 for (i, row) in rows.chunks_exact_mut(width).enumerate() {
-                    for (slot, line) in row[slot..slot + TURNED].iter_mut().zip(lines) {
+                    for (slot, line) in row[slot..slot + TRANSPOSED_TILE].iter_mut().zip(lines) {
                         *slot = line[i];
                     }
                 }
@@ -159,7 +159,7 @@ fn turned(
 }
 
 /// Number of inner steps that are prefetched before they are copied, if adjacent rows are adjacent in memory.
-const FETCHED: usize = 4;
+const PREFETCHED_STEPS: usize = 4;
 
 /// Writes non-contiguous rows of `from` as consecutive blocks of `HEIGHT` rows, the last one with the remaining rows.
 /// Within a block, the steps of `inner` follow one another.
@@ -171,7 +171,7 @@ pub fn blocks(to: &mut [f32], from: Matrix, rows: Range<usize>, inner: Range<usi
         let first = rows.start * down + k * across;
         if down == 1 {
             let line = &from.data[first..first + rows.len()];
-            let next = line.as_ptr().wrapping_add(FETCHED * across);
+            let next = line.as_ptr().wrapping_add(PREFETCHED_STEPS * across);
             for i in (0..line.len()).step_by(LINE) {
                 simd::fetch_from(next.wrapping_add(i));
             }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use super::pack::{self, Aligned};
 use super::registers::{Broadcast, Panel};
 use super::tasks::Rows;
-use super::{Begin, DEPTH, Matrix, Part, Product, Put, block, pieces};
+use super::{DEPTH, InitialSums, Matrix, Part, Product, WriteMode, block, pieces};
 
 /// A copied operand of which each product uses some columns.
 pub struct Packed {
@@ -46,7 +46,7 @@ impl Packed {
 
     /// Computes `out = factor·left·right[columns] (+ out)` on the calling thread. `columns` must start where a panel
     /// does, such as at a multiple of 64, and rows of `left` must be contiguous.
-    pub fn product(&self, out: &mut [f32], left: Matrix, columns: Range<usize>, into: Put) {
+    pub fn product(&self, out: &mut [f32], left: Matrix, columns: Range<usize>, into: WriteMode) {
         let width = block::panel();
         assert!(columns.start.is_multiple_of(width) && columns.end <= self.columns);
         assert_eq!(left.strides[1], 1, "contiguous rows");
@@ -57,13 +57,17 @@ impl Packed {
             shape: [self.inner, columns.len()],
             strides: [0, 0],
         };
-        let begin = if into.add { Begin::Out } else { Begin::Zero };
+        let begin = if into.add {
+            InitialSums::Out
+        } else {
+            InitialSums::Zero
+        };
         let product = Product::new(out, left, right, begin, into);
         if left.shape[0] == 0 || columns.is_empty() {
             return;
         }
         if self.inner == 0 {
-            return product.without_terms();
+            return product.write_empty();
         }
         let part = Part {
             rows: 0..left.shape[0],
@@ -103,7 +107,7 @@ impl PackedRows {
 
     /// Computes `out = factor·left·right[rows] (+ out)` on the calling thread, all rows at once; rows of `left` must
     /// be contiguous.
-    pub fn product(&self, out: &mut [f32], left: Matrix, rows: Range<usize>, into: Put) {
+    pub fn product(&self, out: &mut [f32], left: Matrix, rows: Range<usize>, into: WriteMode) {
         assert!(rows.start <= rows.end && rows.end <= self.rows);
         assert_eq!(left.strides[1], 1, "contiguous rows");
         let (width, numbers) = (block::panel(), self.buffer.numbers());
@@ -113,13 +117,17 @@ impl PackedRows {
             shape: [rows.len(), self.columns],
             strides: [0, 0],
         };
-        let begin = if into.add { Begin::Out } else { Begin::Zero };
+        let begin = if into.add {
+            InitialSums::Out
+        } else {
+            InitialSums::Zero
+        };
         let product = Product::new(out, left, right, begin, into);
         if left.shape[0] == 0 || self.columns == 0 {
             return;
         }
         if rows.is_empty() {
-            return product.without_terms();
+            return product.write_empty();
         }
         assert!(numbers.len() >= self.columns.next_multiple_of(width) * self.rows);
         let part = Part {

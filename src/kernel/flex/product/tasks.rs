@@ -17,7 +17,7 @@ pub(super) const ROWS: [usize; 2] = [24, 96];
 const MANY_ROWS: usize = 288;
 
 /// Number of elements of the right operand, 4 MiB, above which little of it stays in a core's L2 cache.
-const FAR: usize = 1 << 20;
+const CACHED_ELEMENTS: usize = 1 << 20;
 
 /// Minimum number of tasks of a product, if it is large enough: a slow core then does not delay the others for long.
 const TASKS: usize = 8;
@@ -36,7 +36,7 @@ impl Product<'_> {
                 .clamp(width, COLUMNS),
             false => COLUMNS,
         };
-        self.each(0..n.div_ceil(columns), |task| {
+        self.for_each_item(0..n.div_ceil(columns), |task| {
             let first = task * columns;
             let part = Part {
                 rows: 0..m,
@@ -75,7 +75,7 @@ impl Product<'_> {
                 rest = next;
             }
         }
-        self.each(copies.into_iter(), |(blocks, rows, steps)| {
+        self.for_each_item(copies.into_iter(), |(blocks, rows, steps)| {
             pack::blocks(blocks, self.left, rows, steps);
         });
         Rows::Copied {
@@ -98,10 +98,14 @@ impl Product<'_> {
         let panels = buffer.room(whole * inner.len());
         let panels = self.shared_panels(inner, columns.clone(), panels);
         let [least, most] = ROWS;
-        let most = if panels.len() > FAR { MANY_ROWS } else { most };
+        let most = if panels.len() > CACHED_ELEMENTS {
+            MANY_ROWS
+        } else {
+            most
+        };
         let rows = m.div_ceil(TASKS).clamp(least, most);
         let rows = pieces(0..m, rows.next_multiple_of(HEIGHT));
-        self.each(rows, |rows| self.some_rows(&rows, inner, &columns, panels));
+        self.for_each_item(rows, |rows| self.some_rows(&rows, inner, &columns, panels));
     }
 
     /// Processes some rows for these columns; `panels` are the copied columns of the right operand.
@@ -137,7 +141,7 @@ impl Product<'_> {
         panels: &'b mut [f32],
     ) -> &'b [f32] {
         let copies = Self::copies(inner, &columns, panels);
-        self.each(copies.into_iter(), |copy| self.copy(copy));
+        self.for_each_item(copies.into_iter(), |copy| self.copy(copy));
         panels
     }
 

@@ -1,8 +1,8 @@
 //! Tests of products against direct sums, for every memory layout of the operands.
 
 use super::{
-    Grouped, Matrix, Packed, PackedRows, Put, product, product_made, product_on, products_made,
-    stored_made,
+    Grouped, Matrix, Packed, PackedRows, WriteMode, grouped_products, product, product_new,
+    product_plus_row, product_with_panels,
 };
 
 /// Every memory layout, added and replaced, for sizes around those of panels, tasks and pieces.
@@ -46,14 +46,14 @@ fn products_are_sums_of_products() {
                 _ => (1.0, &|at| (at % n) as f32),
             };
             match (way + m) % 4 {
-                1 => product(&mut out, left, right, Put::ADD.times(factor)),
-                3 => product_on(&mut out, left, right, &row),
-                2 => product(&mut out, left, right, Put::TILE),
-                _ => product(&mut out, left, right, Put::REPLACE.times(factor)),
+                1 => product(&mut out, left, right, WriteMode::ADD.times(factor)),
+                3 => product_plus_row(&mut out, left, right, &row),
+                2 => product(&mut out, left, right, WriteMode::TILE),
+                _ => product(&mut out, left, right, WriteMode::REPLACE.times(factor)),
             }
             if factor == 1.0 {
                 let row = ((way + m) % 4 == 3).then_some(&row[..]);
-                assert_eq!(product_made(left, right, row), out);
+                assert_eq!(product_new(left, right, row), out);
             }
             for at in (0..m * n).step_by(1 + m * n / 997) {
                 let (row, column) = (at / n, at % n);
@@ -74,11 +74,11 @@ fn a_product_of_nothing_is_what_it_begins_with() {
     let none = Matrix::rows(&[], [2, 0]);
     let right = Matrix::rows(&[], [0, 3]);
     let mut out = vec![7.0; 6];
-    product(&mut out, none, right, Put::ADD);
+    product(&mut out, none, right, WriteMode::ADD);
     assert_eq!(out, [7.0; 6]);
-    product_on(&mut out, none, right, &[1.0, 2.0, 3.0]);
+    product_plus_row(&mut out, none, right, &[1.0, 2.0, 3.0]);
     assert_eq!(out, [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]);
-    product(&mut out, none, right, Put::REPLACE);
+    product(&mut out, none, right, WriteMode::REPLACE);
     assert_eq!(out, [0.0; 6]);
 }
 
@@ -86,10 +86,10 @@ fn a_product_of_nothing_is_what_it_begins_with() {
 fn a_product_of_nothing_is_made_of_numbers() {
     let none = Matrix::rows(&[], [2, 0]);
     let right = Matrix::rows(&[], [0, 3]);
-    assert_eq!(product_made(none, right, None), [0.0; 6]);
+    assert_eq!(product_new(none, right, None), [0.0; 6]);
     let row = [1.0, 2.0, 3.0];
     let rows = [1.0, 2.0, 3.0, 1.0, 2.0, 3.0];
-    assert_eq!(product_made(none, right, Some(&row)), rows);
+    assert_eq!(product_new(none, right, Some(&row)), rows);
 }
 
 /// Sizes whose products wrap around to small ones.
@@ -103,9 +103,9 @@ fn sizes_beyond_memory_are_refused() {
         strides,
     };
     let refused = |left: Matrix, right: Matrix| {
-        let made = std::panic::catch_unwind(|| product_made(left, right, None));
+        let made = std::panic::catch_unwind(|| product_new(left, right, None));
         assert!(made.is_err(), "{:?} by {:?}", left.shape, right.shape);
-        let made = std::panic::catch_unwind(|| product(&mut [], left, right, Put::REPLACE));
+        let made = std::panic::catch_unwind(|| product(&mut [], left, right, WriteMode::REPLACE));
         assert!(made.is_err(), "{:?} by {:?}", left.shape, right.shape);
     };
     // The last element of the right operand has index 2^64, or 2^64 + 1.
@@ -136,10 +136,15 @@ fn a_packed_operand_gives_the_same_product() {
         ] {
             let packed = Packed::new(right);
             let mut whole = vec![0.0; m * n];
-            product(&mut whole, left, right, Put::TILE);
+            product(&mut whole, left, right, WriteMode::TILE);
             for columns in [0..n, 64..n, 64..n.clamp(64, 100)] {
                 let mut out = vec![1.0; m * columns.len()];
-                packed.product(&mut out, left, columns.clone(), Put::ADD_TILE.times(2.0));
+                packed.product(
+                    &mut out,
+                    left,
+                    columns.clone(),
+                    WriteMode::ADD_TILE.times(2.0),
+                );
                 for row in 0..m {
                     for (i, column) in columns.clone().enumerate() {
                         let wanted = 1.0 + 2.0 * whole[row * n + column];
@@ -161,7 +166,7 @@ fn a_row_is_the_same_beside_others() {
         let made = |rows: std::ops::Range<usize>, right: Matrix| {
             let left = Matrix::rows(&a[rows.start * k..], [rows.len(), k]);
             let mut out = vec![0.0; rows.len() * right.shape[1]];
-            product(&mut out, left, right, Put::REPLACE);
+            product(&mut out, left, right, WriteMode::REPLACE);
             out
         };
         let whole = made(0..24, right);
@@ -196,16 +201,21 @@ fn an_operand_that_is_stored_in_panels_gives_the_same_product() {
             for row in [None, Some(&bias[..])] {
                 let mut wanted = vec![0.0; m * n];
                 match row {
-                    None => product(&mut wanted, left, Matrix::rows(&b, [k, n]), Put::REPLACE),
-                    Some(row) => product_on(&mut wanted, left, Matrix::rows(&b, [k, n]), row),
+                    None => product(
+                        &mut wanted,
+                        left,
+                        Matrix::rows(&b, [k, n]),
+                        WriteMode::REPLACE,
+                    ),
+                    Some(row) => product_plus_row(&mut wanted, left, Matrix::rows(&b, [k, n]), row),
                 }
-                let out = stored_made(left, &panels, row);
+                let out = product_with_panels(left, &panels, row);
                 assert!(out == wanted, "{m}x{k}x{n}");
             }
             let a: Vec<f32> = a.iter().map(|x| x / 7.0).collect();
-            let whole = stored_made(Matrix::rows(&a, [m, k]), &panels, None);
+            let whole = product_with_panels(Matrix::rows(&a, [m, k]), &panels, None);
             for (row, wanted) in a.chunks(k).zip(whole.chunks(n)) {
-                let out = stored_made(Matrix::rows(row, [1, k]), &panels, None);
+                let out = product_with_panels(Matrix::rows(row, [1, k]), &panels, None);
                 assert_eq!(out, wanted, "a row of {m}x{k}x{n}");
             }
         }
@@ -239,7 +249,7 @@ fn rows_of_a_copied_operand_give_the_product_with_them() {
                 let left: Vec<f32> = (0..m * n).map(|i| number(i + 3)).collect();
                 let left = Matrix::rows(&left, [m, n]);
                 let begun: Vec<f32> = (0..m * columns).map(|i| number(i + 11)).collect();
-                for into in [Put::TILE, Put::ADD_TILE.times(0.25)] {
+                for into in [WriteMode::TILE, WriteMode::ADD_TILE.times(0.25)] {
                     let (mut made, mut wanted) = (begun.clone(), begun.clone());
                     copy.product(&mut made, left, range.clone(), into);
                     exact(&mut wanted, left, some, into);
@@ -253,7 +263,7 @@ fn rows_of_a_copied_operand_give_the_product_with_them() {
 }
 
 /// Computes the product element by element, in float64.
-fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: Put) {
+fn exact(out: &mut [f32], left: Matrix, right: Matrix, into: WriteMode) {
     let at =
         |of: &Matrix, i: usize, j: usize| f64::from(of.data[i * of.strides[0] + j * of.strides[1]]);
     let columns = right.shape[1];
@@ -304,9 +314,9 @@ fn grouped_products_are_those_alone() {
                 .collect();
             let alone = grouped
                 .iter()
-                .flat_map(|one| product_made(one.left, one.right, one.row));
+                .flat_map(|one| product_new(one.left, one.right, one.row));
             assert_eq!(
-                products_made(&grouped),
+                grouped_products(&grouped),
                 alone.collect::<Vec<f32>>(),
                 "{k} {n} {way}"
             );

@@ -8,22 +8,22 @@ use burn_flex::{Flex, FlexTensor};
 
 use super::super::attention::{Place, Problem};
 use super::super::attention_backward;
-use super::super::buffer::{Shared, made, tensor, zeros};
+use super::super::buffer::{SharedBuffer, build_zeroed, tensor, zeros};
 use super::super::linear::Sum;
-use super::super::product::{Matrix, Put, product};
+use super::super::product::{Matrix, WriteMode, product};
 use super::super::simd::map_in_place;
 use super::diagonals::Band;
 use super::table::ROWS;
 use super::{DISTANCE, Relative, Tile, by_keys};
 use crate::kernel::extension::AttentionSaved;
-use crate::kernel::relative::extension::{RelativeGradients, Wanted};
+use crate::kernel::relative::extension::{RelativeGradients, WantedGradients};
 
 /// Returns the gradients of all float arguments.
 pub fn backward(
     problem: &Problem,
     saved: AttentionSaved<Flex>,
     grad: FlexTensor,
-    wanted: Wanted,
+    wanted: WantedGradients,
 ) -> RelativeGradients<Flex> {
     let AttentionSaved { out, lse, .. } = saved;
     let [batch, heads, _, _] = problem.q.dims;
@@ -49,7 +49,7 @@ struct Sums {
 
 /// [`Sums`], shared while pieces of work write their parts.
 pub struct Pieces {
-    numbers: [Shared; 5],
+    numbers: [SharedBuffer; 5],
     /// Number of elements of a piece.
     lens: [usize; 5],
     heads: usize,
@@ -64,7 +64,7 @@ fn sizes(relative: &Relative) -> [Option<([usize; 3], bool)>; 5] {
     let tables = relative.tables.each_ref();
     let [queries, keys, values] = tables.map(|table| {
         let table = table.as_ref()?;
-        Some((table.sizes(), table.turned))
+        Some((table.sizes(), table.reversed))
     });
     [u, v, queries, keys, values]
 }
@@ -86,7 +86,7 @@ impl Sums {
         let count = (batch * heads).max(1);
         Pieces {
             lens: self.numbers.each_ref().map(|x| x.len() / count),
-            numbers: self.numbers.each_mut().map(|x| Shared::new(x)),
+            numbers: self.numbers.each_mut().map(|x| SharedBuffer::new(x)),
             heads,
         }
     }
@@ -119,7 +119,7 @@ fn total(
     [own, rows, width]: [usize; 3],
     turned: bool,
 ) -> Vec<f32> {
-    made(own * rows * width, ROWS * width.max(1), |first, out| {
+    build_zeroed(own * rows * width, ROWS * width.max(1), |first, out| {
         for (i, to) in out.chunks_exact_mut(width).enumerate() {
             let (head, row) = ((first / width + i) / rows, (first / width + i) % rows);
             let row = if turned { rows - 1 - row } else { row };
@@ -200,7 +200,7 @@ impl<'a> Piece<'a> {
             products,
         } = &mut self.tile;
         let [_, _, of_queries, of_keys, of_values] = &mut self.sums;
-        let scaled = Put::ADD_TILE.times(problem.settings.scale as f32);
+        let scaled = WriteMode::ADD_TILE.times(problem.settings.scale as f32);
         let tables = relative.tables.each_ref().map(Option::as_ref);
         if let Some(table) = tables[0] {
             let band = table.band(place, n_q);
@@ -235,7 +235,7 @@ impl<'a> Piece<'a> {
             let by_row = &mut products[..len * band.rows.len()];
             table.diagonals.sum(&band, p, by_row);
             let by_row = Matrix::rows(by_row, [len, band.rows.len()]);
-            add_rows(of_values, &band, by_row, grad, Put::ADD_TILE);
+            add_rows(of_values, &band, by_row, grad, WriteMode::ADD_TILE);
         }
     }
 
@@ -257,7 +257,7 @@ impl<'a> Piece<'a> {
 }
 
 /// Adds `by_rowᵀ·vectors` to the rows of a band, if their sums are wanted.
-fn add_rows(sums: &mut [f32], band: &Band, by_row: Matrix, vectors: Matrix, into: Put) {
+fn add_rows(sums: &mut [f32], band: &Band, by_row: Matrix, vectors: Matrix, into: WriteMode) {
     if sums.is_empty() {
         return;
     }

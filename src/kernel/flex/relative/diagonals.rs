@@ -108,7 +108,7 @@ impl Diagonals {
             return self.each(band, |score, at| scores[score] += products[at]);
         }
         run(Adding {
-            walk: Walk(self, band),
+            walk: RowRuns(self, band),
             products,
             scores,
         });
@@ -121,7 +121,7 @@ impl Diagonals {
             return self.each(band, |score, at| sums[at] += scores[score]);
         }
         run(Summing {
-            walk: Walk(self, band),
+            walk: RowRuns(self, band),
             scores,
             sums,
         });
@@ -184,17 +184,17 @@ impl Run {
 }
 
 /// The runs of a tile's rows of scores.
-struct Walk<'a>(&'a Diagonals, &'a Band);
+struct RowRuns<'a>(&'a Diagonals, &'a Band);
 
 /// A contiguous range of one row of scores.
-struct Stretch {
+struct KeyRange {
     keys: Range<usize>,
     /// The first table row, counted from the band's first, and whether the rows of the other keys follow it.
     row: usize,
     steps: bool,
 }
 
-impl Walk<'_> {
+impl RowRuns<'_> {
     /// Returns the index of the run of a query's first key.
     #[inline(always)]
     fn start(&self, query: usize) -> usize {
@@ -207,12 +207,12 @@ impl Walk<'_> {
 
     /// Returns the keys of a query that belong to a run.
     #[inline(always)]
-    fn stretch(&self, query: usize, run: usize, key: usize) -> Stretch {
+    fn stretch(&self, query: usize, run: usize, key: usize) -> KeyRange {
         let Self(diagonals, band) = self;
         let (run, first) = (&diagonals.runs[run], band.first + band.sizes[0] - 1 - query);
         let end = (run.diagonals[1] - first).min(band.sizes[1]);
         let row = run.row + run.step * (first + key - run.diagonals[0]);
-        Stretch {
+        KeyRange {
             keys: key..end,
             row: row - band.rows.start,
             steps: run.step == 1,
@@ -221,7 +221,7 @@ impl Walk<'_> {
 }
 
 struct Adding<'a> {
-    walk: Walk<'a>,
+    walk: RowRuns<'a>,
     products: &'a [f32],
     scores: &'a mut [f32],
 }
@@ -237,7 +237,7 @@ impl WithSimd for Adding<'_> {
             let products = &self.products[query * width..][..width];
             let (mut run, mut key) = (self.walk.start(query), 0);
             while key < n {
-                let Stretch { keys, row, steps } = self.walk.stretch(query, run, key);
+                let KeyRange { keys, row, steps } = self.walk.stretch(query, run, key);
                 (run, key) = (run + 1, keys.end);
                 let scores = &mut scores[keys];
                 if steps {
@@ -265,7 +265,7 @@ fn plus<S: Simd>(s: S, to: &mut [f32], from: &[f32]) {
 }
 
 struct Summing<'a> {
-    walk: Walk<'a>,
+    walk: RowRuns<'a>,
     scores: &'a [f32],
     sums: &'a mut [f32],
 }
@@ -282,7 +282,7 @@ impl WithSimd for Summing<'_> {
             sums.fill(0.0);
             let (mut run, mut key) = (self.walk.start(query), 0);
             while key < n {
-                let Stretch { keys, row, steps } = self.walk.stretch(query, run, key);
+                let KeyRange { keys, row, steps } = self.walk.stretch(query, run, key);
                 (run, key) = (run + 1, keys.end);
                 let scores = &scores[keys];
                 // A row belongs to one run, so nothing was stored here before.

@@ -13,16 +13,16 @@ mod table;
 use burn_flex::{Flex, FlexTensor};
 
 use super::attention::{self, Place, Problem};
-use super::buffer::{Room, contiguous, dims, room, slice};
+use super::buffer::{ScratchBuffer, contiguous, dims, scratch_buffer, slice};
 use super::linear::Sum;
-use super::product::{Matrix, Packed, Put, product};
+use super::product::{Matrix, Packed, WriteMode, product};
 use super::simd::map_in_place;
 use crate::kernel::DistanceRows;
 use crate::kernel::extension::{AttentionSaved, Maybe};
 use crate::kernel::profile::timed;
 use crate::kernel::relative::extension::{
-    DistanceTensors, Gathered, RelativeBackwardOps, RelativeGradients, RelativeOps, RelativeSaved,
-    RelativeSettings, Wanted,
+    DistanceParts, DistanceTensors, RelativeBackwardOps, RelativeGradients, RelativeOps,
+    RelativeSaved, RelativeSettings, WantedGradients,
 };
 use table::Table;
 
@@ -54,8 +54,8 @@ impl Relative {
         rows: &[Option<DistanceRows>; 3],
         queries: usize,
     ) -> Self {
-        let Gathered { shifts, tables } =
-            tensors.gathered(rows, |x, rows| Table::new(x, rows, queries >= COPIED_FROM));
+        let DistanceParts { shifts, tables } =
+            tensors.into_parts(rows, |x, rows| Table::new(x, rows, queries >= COPIED_FROM));
         Self {
             shifts: shifts.map(|shift| shift.map(contiguous)),
             tables,
@@ -83,7 +83,7 @@ impl Relative {
                 plain: Matrix::rows(&[], [0, 0]),
                 shifted: [Vec::new(), Vec::new()],
             },
-            products: room(sizes.into_iter().max().unwrap_or(0)),
+            products: scratch_buffer(sizes.into_iter().max().unwrap_or(0)),
         }
     }
 }
@@ -138,7 +138,7 @@ pub struct Tile<'a> {
     relative: &'a Relative,
     head: usize,
     queries: Queries<'a>,
-    products: Room,
+    products: ScratchBuffer,
 }
 
 impl<'a> Tile<'a> {
@@ -155,7 +155,7 @@ impl<'a> Tile<'a> {
     /// Adds the distance terms to scores.
     pub fn add_scores(&mut self, problem: &Problem, place: Place, scores: &mut [f32]) {
         let ([len, n], n_q) = ([place.queries[1], place.keys[1]], problem.q.dims[2]);
-        let into = Put::TILE.times(problem.settings.scale as f32);
+        let into = WriteMode::TILE.times(problem.settings.scale as f32);
         let [of_queries, of_keys, _] = &self.relative.tables;
         if let Some(table) = of_queries {
             let band = table.band(place, n_q);
@@ -182,7 +182,7 @@ impl<'a> Tile<'a> {
         };
         let band = table.band(place, n_q);
         let products = &mut self.products[..len * band.rows.len()];
-        table.products(products, left, self.head, &band, Put::TILE);
+        table.products(products, left, self.head, &band, WriteMode::TILE);
         table.diagonals.add(&band, products, to);
     }
 
@@ -199,7 +199,7 @@ impl<'a> Tile<'a> {
             sums,
             by_row,
             table.rows(self.head, &band.rows),
-            Put::ADD_TILE,
+            WriteMode::ADD_TILE,
         );
     }
 }
@@ -246,7 +246,7 @@ impl RelativeBackwardOps for Flex {
         saved: RelativeSaved<Self>,
         grad: FlexTensor,
         settings: RelativeSettings,
-        wanted: Wanted,
+        wanted: WantedGradients,
     ) -> RelativeGradients<Self> {
         timed("attention, backward", || {
             let RelativeSaved { attention, tensors } = saved;

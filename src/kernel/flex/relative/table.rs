@@ -5,8 +5,8 @@ use std::ops::Range;
 use burn_flex::FlexTensor;
 
 use super::super::attention::Place;
-use super::super::buffer::{contiguous, dims, made, slice, tensor};
-use super::super::product::{Matrix, Packed, Put, product};
+use super::super::buffer::{build_zeroed, contiguous, dims, slice, tensor};
+use super::super::product::{Matrix, Packed, WriteMode, product};
 use super::super::threads;
 use super::diagonals::{Band, Diagonals};
 use crate::kernel::DistanceRows;
@@ -21,7 +21,7 @@ pub struct Table {
     /// The row of each diagonal.
     pub diagonals: Diagonals,
     /// Whether the rows are in reverse order, so that they increase with the diagonal.
-    pub turned: bool,
+    pub reversed: bool,
     /// A packed copy for each head, if many queries use it.
     packed: Vec<Packed>,
 }
@@ -38,14 +38,14 @@ impl Table {
             _ => contiguous(x),
         };
         let numbers = match turned {
-            true => tensor(upside_down(x), [heads, count, width]),
+            true => tensor(reverse_rows(x), [heads, count, width]),
             false => x,
         };
         let own = |row: &u32| if turned { count as u32 - 1 - row } else { *row };
         let mut table = Self {
             numbers,
             diagonals: Diagonals::new(by_diagonal.iter().map(own).collect(), many),
-            turned,
+            reversed: turned,
             packed: Vec::new(),
         };
         if many {
@@ -79,7 +79,14 @@ impl Table {
     }
 
     /// Computes the products of vectors `[_, D]` with the rows of a band.
-    pub fn products(&self, out: &mut [f32], left: Matrix, head: usize, band: &Band, into: Put) {
+    pub fn products(
+        &self,
+        out: &mut [f32],
+        left: Matrix,
+        head: usize,
+        band: &Band,
+        into: WriteMode,
+    ) {
         let rows = band.rows.clone();
         match self.packed.get(self.own(head)) {
             Some(table) => table.product(out, left, rows, into),
@@ -101,9 +108,9 @@ fn rows_of(x: &FlexTensor, head: usize, rows: Range<usize>) -> Matrix<'_> {
 }
 
 /// Returns the elements of a table with the rows of each head in reverse order.
-fn upside_down(x: FlexTensor) -> Vec<f32> {
+fn reverse_rows(x: FlexTensor) -> Vec<f32> {
     let [heads, count, width] = dims(&x);
-    made(
+    build_zeroed(
         heads * count * width,
         (ROWS * width).max(1),
         |first, out| {

@@ -6,25 +6,25 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
 use super::{CHUNK, Problem, STRIP, Strip, Task};
-use crate::kernel::flex::buffer::{Shared, contiguous, room, slice, tensor, zeros};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, scratch_buffer, slice, tensor, zeros};
 use crate::kernel::flex::math::{exp_below, sigmoid};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{
-    Row, load, registers, registers_mut, softplus, store, summed, transposed,
+    Row, load, registers, registers_mut, softplus, store, sum_vectors, transpose,
 };
 use crate::kernel::selective_scan::extension::ScanInputs;
 
 /// Outputs for the gradients.
 struct Gradients {
-    u: Shared,
-    raw: Shared,
-    gate: Shared,
+    u: SharedBuffer,
+    raw: SharedBuffer,
+    gate: SharedBuffer,
     /// Gradient of decay, `[batch, n, channels]`.
-    decay: Shared,
+    decay: SharedBuffer,
     /// Gradients of b and c, `[groups, batch, seq, 2n]`.
-    directions: Shared,
+    directions: SharedBuffer,
     /// Gradient of the skip, `[batch, channels]`.
-    skip: Shared,
+    skip: SharedBuffer,
 }
 
 /// Returns the gradients of all inputs; `states` are those before each chunk.
@@ -48,23 +48,23 @@ pub fn backward(
     let mut directions = zeros(problem.groups() * of_directions);
     let mut skip = zeros(batch * channels);
     let gradients = Gradients {
-        u: Shared::new(&mut u),
-        raw: Shared::new(&mut raw),
-        gate: Shared::new(&mut gate),
-        decay: Shared::new(&mut decay),
-        directions: Shared::new(&mut directions),
-        skip: Shared::new(&mut skip),
+        u: SharedBuffer::new(&mut u),
+        raw: SharedBuffer::new(&mut raw),
+        gate: SharedBuffer::new(&mut gate),
+        decay: SharedBuffer::new(&mut decay),
+        directions: SharedBuffer::new(&mut directions),
+        skip: SharedBuffer::new(&mut skip),
     };
-    problem.each(|task| of_task(problem, states, slice(&grad), task, &gradients));
-    let decay = transposed(&summed(&decay, n * channels), [n, channels]);
+    problem.for_each_task(|task| of_task(problem, states, slice(&grad), task, &gradients));
+    let decay = transpose(&sum_vectors(&decay, n * channels), [n, channels]);
     let shape = [batch, seq, channels];
     ScanInputs {
         u: tensor(u, shape),
         raw: tensor(raw, shape),
         gate: tensor(gate, shape),
         decay: tensor(decay, [channels, n]),
-        directions: tensor(summed(&directions, of_directions), [batch, seq, 2 * n]),
-        skip: tensor(summed(&skip, channels), [channels]),
+        directions: tensor(sum_vectors(&directions, of_directions), [batch, seq, 2 * n]),
+        skip: tensor(sum_vectors(&skip, channels), [channels]),
     }
 }
 
@@ -81,7 +81,7 @@ fn of_task(problem: &Problem, states: &[f32], grad: &[f32], task: Task, gradient
     let strips = problem.strips(task.group);
     let mut sums: Vec<Sums> = strips.iter().map(|_| Sums::new(n)).collect();
     let len = CHUNK * n * STRIP;
-    let mut rooms = [0; 4].map(|_| room(len));
+    let mut rooms = [0; 4].map(|_| scratch_buffer(len));
     for (chunk, times) in row.chunks(CHUNK).enumerate().rev() {
         let [decays, inner, of_b, of_c] = &mut rooms;
         of_b[..len].fill(0.0);
@@ -109,7 +109,7 @@ fn of_task(problem: &Problem, states: &[f32], grad: &[f32], task: Task, gradient
             // SAFETY: only this task writes this group's sums of this position.
             let to = unsafe { gradients.directions.row((first + at) * 2 * n, 2 * n) };
             let each = [&*of_b, &*of_c].map(|all| &all[i * n * STRIP..][..n * STRIP]);
-            run(Across(each, to));
+            run(LaneSums(each, to));
         }
     }
     for (strip, sums) in strips.iter().zip(&sums) {
@@ -151,9 +151,9 @@ impl Sums {
 }
 
 /// Sums the gradients of b, then those of c, each `[n, STRIP]`, over the lanes.
-struct Across<'a>([&'a [f32]; 2], &'a mut [f32]);
+struct LaneSums<'a>([&'a [f32]; 2], &'a mut [f32]);
 
-impl WithSimd for Across<'_> {
+impl WithSimd for LaneSums<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -197,7 +197,7 @@ impl WithSimd for Steps<'_> {
         let lanes = (0..self.strip.channels.len()).step_by(S::F32_LANES);
         for (i, at) in self.times.clone().enumerate() {
             for lane in lanes.clone() {
-                self.again(simd, [i, at], lane);
+                self.recompute(simd, [i, at], lane);
             }
         }
         for (i, at) in self.times.clone().enumerate().rev() {
@@ -211,7 +211,7 @@ impl WithSimd for Steps<'_> {
 impl Steps<'_> {
     /// Recomputes the states after position `at`, number `i` of the chunk.
     #[inline(always)]
-    fn again<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2], lane: usize) {
+    fn recompute<S: Simd>(&mut self, simd: S, [i, at]: [usize; 2], lane: usize) {
         let (problem, wide) = (self.problem, self.problem.n * STRIP);
         let place = problem.place(self.number, at, self.strip);
         let [u, raw] =
@@ -258,7 +258,7 @@ impl Steps<'_> {
         let written = delta * u;
         let (b, c) = problem.directions(self.number, at);
         let begins = self.row.begins(at);
-        let zero = u.same(0.0);
+        let zero = u.splat_like(0.0);
         let (mut sum, mut of_delta, mut of_written) = (skip * u, zero, zero);
         let (earlier, own) = self.inner.split_at(i * wide);
         let before = if i == 0 {
@@ -279,11 +279,11 @@ impl Steps<'_> {
         for (number, (b, c)) in b.iter().zip(c).enumerate() {
             let place = number * per + register;
             let h = v(own[place]);
-            sum = h.mul_add(zero.same(*c), sum);
+            sum = h.mul_add(zero.splat_like(*c), sum);
             of_c[place] = of_sum.mul_add(h, v(of_c[place])).lanes();
-            let of_h = of_sum.mul_add(zero.same(*c), v(later[place]));
+            let of_h = of_sum.mul_add(zero.splat_like(*c), v(later[place]));
             of_b[place] = of_h.mul_add(written, v(of_b[place])).lanes();
-            of_written = of_h.mul_add(zero.same(*b), of_written);
+            of_written = of_h.mul_add(zero.splat_like(*b), of_written);
             let passed = match begins {
                 true => zero,
                 false => of_h * v(stays[place]),
@@ -297,7 +297,7 @@ impl Steps<'_> {
         store(simd, of_sum.mul_add(u, to), &mut self.sums.skip, lane);
         let of_delta = of_written.mul_add(u, of_delta);
         let of_u = of_written.mul_add(delta, of_sum * skip);
-        let slope = opened * (gate * (zero.same(1.0) - opened) + zero.same(1.0));
+        let slope = opened * (gate * (zero.splat_like(1.0) - opened) + zero.splat_like(1.0));
         let of_gate = grad * sum * slope;
         // SAFETY: only this task writes these channels of this position.
         let [to_u, to_raw, to_gate] = [&self.to.u, &self.to.raw, &self.to.gate]

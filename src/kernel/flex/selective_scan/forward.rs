@@ -7,7 +7,7 @@ use pulp::{Simd, WithSimd};
 
 use super::{CHUNK, Problem, STRIP, Strip};
 use crate::kernel::extension::Maybe;
-use crate::kernel::flex::buffer::{Shared, contiguous, slice, tensor, zeros};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, slice, tensor, zeros};
 use crate::kernel::flex::math::{exp_below, sigmoid};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{Row, load, registers, registers_mut, softplus, store};
@@ -29,8 +29,8 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
     let chunks = if saving { problem.chunks() } else { 0 };
     let mut out = zeros(rows * channels);
     let mut states = zeros(batch * chunks * n * channels);
-    let (to, kept) = (Shared::new(&mut out), Shared::new(&mut states));
-    problem.each(|task| {
+    let (to, kept) = (SharedBuffer::new(&mut out), SharedBuffer::new(&mut states));
+    problem.for_each_task(|task| {
         let row = problem.row(task);
         for strip in problem.strips(task.group) {
             let mut h = match state {
@@ -73,7 +73,7 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
 }
 
 /// Writes the states of a strip into rows of all channels; `first` is the offset of its first element.
-fn write(h: &[f32], first: usize, strip: &Strip, channels: usize, to: &Shared) {
+fn write(h: &[f32], first: usize, strip: &Strip, channels: usize, to: &SharedBuffer) {
     let len = strip.channels.len();
     for (number, h) in h.chunks_exact(STRIP).enumerate() {
         // SAFETY: only the calling task writes this row's states of these channels.
@@ -91,7 +91,7 @@ struct Steps<'a> {
     times: Range<usize>,
     /// States of the strip, `[n, STRIP]`.
     h: &'a mut [f32],
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
 impl WithSimd for Steps<'_> {
@@ -130,7 +130,7 @@ impl WithSimd for Steps<'_> {
                     let kept = exp_below(delta * Vector::new(simd, decay[place]));
                     let next = kept.mul_add(Vector::new(simd, h[place]), written * *b);
                     h[place] = next.lanes();
-                    sum = next.mul_add(sum.same(*c), sum);
+                    sum = next.mul_add(sum.splat_like(*c), sum);
                 }
                 let gate = load(simd, gate, lane);
                 store(simd, sum * gate * sigmoid(gate), y, lane);

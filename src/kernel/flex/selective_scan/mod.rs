@@ -10,7 +10,7 @@ use std::ops::Range;
 use burn_flex::{Flex, FlexTensor};
 
 use super::buffer::{contiguous, dims, slice};
-use super::strips::{Row, transposed};
+use super::strips::{Row, transpose};
 use super::threads;
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
@@ -28,7 +28,7 @@ const STRIPS: usize = 8;
 const CHUNK: usize = 32;
 
 /// Number of state elements of all positions up to which a single thread does all the work.
-const FEW: usize = 16 * 1024;
+const SINGLE_THREAD_LEN: usize = 16 * 1024;
 
 impl SelectiveScanOps for Flex {
     fn selective_scan(
@@ -115,7 +115,7 @@ impl<'a> Problem<'a> {
             seq,
             channels,
             n,
-            decay: transposed(slice(&inputs.decay), [channels, n]),
+            decay: transpose(slice(&inputs.decay), [channels, n]),
             inputs: ScanInputs {
                 u: slice(&inputs.u),
                 raw: slice(&inputs.raw),
@@ -163,14 +163,14 @@ impl<'a> Problem<'a> {
     }
 
     /// Calls `work` for each row and group, on all threads if there is enough to do.
-    fn each(&self, work: impl Fn(Task) + Sync) {
+    fn for_each_task(&self, work: impl Fn(Task) + Sync) {
         let groups = self.groups();
         let task = |number: usize| Task {
             row: number / groups,
             group: number % groups,
         };
         let tasks = (0..self.batch * groups).map(task);
-        if self.batch * self.seq * self.channels * self.n <= FEW {
+        if self.batch * self.seq * self.channels * self.n <= SINGLE_THREAD_LEN {
             tasks.for_each(work);
         } else {
             threads::for_each(tasks, work);

@@ -11,13 +11,13 @@ use super::block::Block;
 use super::{Problem, Queries, SELF_SCORE, TILE, gather};
 use crate::kernel::flex::attention_heads::Heads;
 use crate::kernel::flex::attention_rows::{GradientRow, dot, probabilities};
-use crate::kernel::flex::buffer::{Room, Unwritten, room, tensor};
-use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::buffer::{ScratchBuffer, UninitBuffer, scratch_buffer, tensor};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 use crate::kernel::flex::simd::run;
 use crate::kernel::flex::threads;
 
 /// The arguments that all pieces of work share.
-struct Work<'a> {
+struct BackwardArgs<'a> {
     problem: &'a Problem<'a>,
     out: Heads,
     grad: Heads,
@@ -26,12 +26,12 @@ struct Work<'a> {
 
 /// The state of one piece of work.
 struct State {
-    scores: Room,
-    d_scores: Room,
-    factors: Room,
-    q: Room,
-    grad: Room,
-    d_q: Room,
+    scores: ScratchBuffer,
+    d_scores: ScratchBuffer,
+    factors: ScratchBuffer,
+    q: ScratchBuffer,
+    grad: ScratchBuffer,
+    d_q: ScratchBuffer,
     /// Gradients of keys and values, by place in the block.
     d_k: Vec<f32>,
     d_v: Vec<f32>,
@@ -48,8 +48,8 @@ pub(super) fn backward(
     grad: FlexTensor,
 ) -> [FlexTensor; 3] {
     let [rows, heads, tokens, d_head] = problem.q.dims;
-    let gradients = [0; 3].map(|_| Unwritten::new(rows * tokens * heads * d_head));
-    let pass = Work {
+    let gradients = [0; 3].map(|_| UninitBuffer::new(rows * tokens * heads * d_head));
+    let pass = BackwardArgs {
         problem,
         out: Heads::new(out),
         grad: Heads::new(grad),
@@ -73,12 +73,12 @@ pub(super) fn backward(
         threads::for_each(0..problem.pieces(), work);
     }
     gradients.map(|x| {
-        let x = tensor(x.whole(), [rows, tokens, heads, d_head]);
+        let x = tensor(x.into_vec(), [rows, tokens, heads, d_head]);
         Flex::float_swap_dims(x, 1, 2)
     })
 }
 
-impl Work<'_> {
+impl BackwardArgs<'_> {
     /// Computes the gradients that one row and head contributes.
     fn piece(&self, place: [usize; 2]) -> [Vec<f32>; 3] {
         let problem = self.problem;
@@ -88,9 +88,9 @@ impl Work<'_> {
             scores: problem.tile(),
             d_scores: problem.tile(),
             factors: problem.dropped(),
-            q: room(TILE * d_head),
-            grad: room(TILE * d_head),
-            d_q: room(TILE * d_head),
+            q: scratch_buffer(TILE * d_head),
+            grad: scratch_buffer(TILE * d_head),
+            d_q: scratch_buffer(TILE * d_head),
             d_k: vec![0.0; places],
             d_v: vec![0.0; places],
             sums: [0; 3].map(|_| vec![0.0; tokens * d_head]),
@@ -162,7 +162,7 @@ impl Work<'_> {
         let grad = Matrix::rows(&state.grad[..len * d_head], [len, d_head]);
         let d_scores = &mut state.d_scores[..len * window];
         let values = block.values(from, window);
-        product(d_scores, grad, values.transposed(), Put::TILE);
+        product(d_scores, grad, values.transposed(), WriteMode::TILE);
         let rows = scores.chunks_exact_mut(window);
         let rows = rows.zip(d_scores.chunks_exact_mut(window)).enumerate();
         for ((i, (p, d)), [_, query]) in rows.zip(queries) {
@@ -188,11 +188,16 @@ impl Work<'_> {
         let scale = problem.settings.scale as f32;
         let range = from * d_head..(from + window) * d_head;
         let d_v = &mut state.d_v[range.clone()];
-        product(d_v, p.transposed(), grad, Put::ADD_TILE);
+        product(d_v, p.transposed(), grad, WriteMode::ADD_TILE);
         let d_k = &mut state.d_k[range];
-        product(d_k, d.transposed(), q, Put::ADD_TILE.times(scale));
+        product(d_k, d.transposed(), q, WriteMode::ADD_TILE.times(scale));
         let d_q = &mut state.d_q[..len * d_head];
-        product(d_q, d, block.keys(from, window), Put::TILE.times(scale));
+        product(
+            d_q,
+            d,
+            block.keys(from, window),
+            WriteMode::TILE.times(scale),
+        );
         for (position, part) in positions().zip(d_q.chunks_exact(d_head)) {
             add(&mut state.sums[0][position * d_head..][..d_head], part);
         }

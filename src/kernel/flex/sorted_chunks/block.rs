@@ -6,18 +6,18 @@ use std::ops::Range;
 use pulp::{Simd, WithSimd};
 
 use super::{ChunkSizes, Problem, SELF_SCORE};
-use crate::kernel::flex::buffer::{Room, room};
+use crate::kernel::flex::buffer::{ScratchBuffer, scratch_buffer};
 use crate::kernel::flex::product::Matrix;
 
 /// Number of queries whose keys are gathered together.
-const TOGETHER: usize = 512;
+const BLOCK_QUERIES: usize = 512;
 
 /// Gathered keys and values. The window of a chunk starts at the chunk's own first place, counted from the first
 /// chunk of the block.
 pub(super) struct Block {
     positions: Vec<u32>,
-    k: Room,
-    v: Room,
+    k: ScratchBuffer,
+    v: ScratchBuffer,
     width: usize,
 }
 
@@ -25,7 +25,7 @@ impl Block {
     /// Returns the number of chunks of a block.
     pub(super) fn chunks(sizes: &ChunkSizes) -> usize {
         let most = sizes.chunks().max(1);
-        (TOGETHER / sizes.chunk.max(1)).clamp(1, most)
+        (BLOCK_QUERIES / sizes.chunk.max(1)).clamp(1, most)
     }
 
     /// Returns the maximum number of places of a block.
@@ -38,8 +38,8 @@ impl Block {
         let places = Self::places(&problem.sizes);
         Self {
             positions: Vec::with_capacity(places),
-            k: room(places * width),
-            v: room(places * width),
+            k: scratch_buffer(places * width),
+            v: scratch_buffer(places * width),
             width,
         }
     }
@@ -95,7 +95,7 @@ impl Block {
 }
 
 /// Masks one row of scores: a query's score with itself becomes [`ALONE`], and keys from the limit on are masked.
-pub(super) struct Hidden<'a> {
+pub(super) struct MaskRow<'a> {
     /// Position of the query.
     pub query: u32,
     /// First masked position.
@@ -106,7 +106,7 @@ pub(super) struct Hidden<'a> {
     pub row: &'a mut [f32],
 }
 
-impl WithSimd for Hidden<'_> {
+impl WithSimd for MaskRow<'_> {
     type Output = ();
 
     #[inline(always)]

@@ -10,18 +10,18 @@ mod block;
 use burn::backend::ops::FloatTensorOps;
 use burn_flex::{Flex, FlexTensor};
 
-use super::attention::{FEW, settled};
+use super::attention::{SINGLE_THREAD_WORK, finish_softmax};
 use super::attention_heads::Heads;
 use super::attention_rows::SoftmaxRow;
-use super::buffer::{Room, Unwritten, room, slice, tensor};
+use super::buffer::{ScratchBuffer, UninitBuffer, scratch_buffer, slice, tensor};
 use super::dropout::Factors;
-use super::product::{Matrix, Put, product};
+use super::product::{Matrix, WriteMode, product};
 use super::simd::run;
 use super::threads;
 use crate::kernel::profile::timed;
 use crate::kernel::sorted_chunks::extension::{SortedBackwardOps, SortedOps, SortedSaved};
 use crate::kernel::sorted_chunks::{ChunkSizes, SELF_SCORE, SortedSettings};
-use block::{Block, Hidden};
+use block::{Block, MaskRow};
 
 /// Number of queries of a tile.
 const TILE: usize = 64;
@@ -107,7 +107,7 @@ impl<'a> Problem<'a> {
     fn is_small(&self) -> bool {
         let [.., d_head] = self.q.dims;
         let scores = self.sizes.chunks() * self.sizes.chunk * self.sizes.window();
-        self.pieces() * scores * d_head <= FEW
+        self.pieces() * scores * d_head <= SINGLE_THREAD_WORK
     }
 
     /// Calls `work` for every tile of a row and head, with its queries, the block in which its keys were gathered,
@@ -119,7 +119,7 @@ impl<'a> Problem<'a> {
         mut work: impl FnMut(&mut S, &Queries, &Block, usize),
         mut settle: impl FnMut(&mut S, &Block),
     ) {
-        let (sizes, wanted) = (self.sizes, self.settings.wanted());
+        let (sizes, wanted) = (self.sizes, self.settings.wanted_queries());
         let order = self.settings.plan.order(row, head);
         let mut block = Block::new(self);
         let mut queries = Queries::with_capacity(TILE);
@@ -167,12 +167,12 @@ impl<'a> Problem<'a> {
     ) {
         let (window, [.., d_head]) = (self.sizes.window(), self.q.dims);
         let left = Matrix::rows(&q[..queries.len() * d_head], [queries.len(), d_head]);
-        let into = Put::TILE.times(self.settings.scale as f32);
+        let into = WriteMode::TILE.times(self.settings.scale as f32);
         product(scores, left, block.keys(from, window).transposed(), into);
         let documents = self.settings.documents(row);
         let positions = block.positions(from, window);
         for ([_, query], row_of) in queries.iter().zip(scores.chunks_exact_mut(window)) {
-            run(Hidden {
+            run(MaskRow {
                 query: *query as u32,
                 limit: self.settings.limit(row, *query) as u32,
                 positions,
@@ -207,15 +207,15 @@ impl<'a> Problem<'a> {
     }
 
     /// Allocates scratch memory for the scores of a tile.
-    fn tile(&self) -> Room {
-        room(TILE.min(self.sizes.chunk) * self.sizes.window())
+    fn tile(&self) -> ScratchBuffer {
+        scratch_buffer(TILE.min(self.sizes.chunk) * self.sizes.window())
     }
 
     /// Allocates scratch memory for the dropout factors of a tile; empty without dropout.
-    fn dropped(&self) -> Room {
+    fn dropped(&self) -> ScratchBuffer {
         match self.settings.dropout {
             Some(_) => self.tile(),
-            None => room(0),
+            None => scratch_buffer(0),
         }
     }
 }
@@ -231,10 +231,10 @@ fn gather(x: &Heads, [row, head]: [usize; 2], at: impl Iterator<Item = usize>, o
 
 /// The state of a piece of work in the forward pass.
 struct Forward {
-    scores: Room,
-    factors: Room,
-    q: Room,
-    values: Room,
+    scores: ScratchBuffer,
+    factors: ScratchBuffer,
+    q: ScratchBuffer,
+    values: ScratchBuffer,
     /// Sums of weighted values, by position.
     sums: Vec<f32>,
     /// Running maximum and sum, by position.
@@ -243,9 +243,10 @@ struct Forward {
 
 /// Returns the output, and each query's maximum and sum.
 fn forward(problem: &Problem) -> [FlexTensor; 2] {
-    let ([rows, heads, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
-    let out = Unwritten::new(rows * wanted.len() * heads * d_head);
-    let statistics = Unwritten::new(rows * heads * tokens * 2);
+    let ([rows, heads, tokens, d_head], wanted) =
+        (problem.k.dims, problem.settings.wanted_queries());
+    let out = UninitBuffer::new(rows * wanted.len() * heads * d_head);
+    let statistics = UninitBuffer::new(rows * heads * tokens * 2);
     let work = |piece: usize| {
         let (row, head) = (piece / heads, piece % heads);
         let done = forward_piece(problem, [row, head]);
@@ -254,7 +255,7 @@ fn forward(problem: &Problem) -> [FlexTensor; 2] {
             let at = ((row * wanted.len() + i) * heads + head) * d_head;
             // SAFETY: (row, head, query) belongs to this piece only, which visits each of its queries once.
             let to = unsafe { to.row(at, d_head) };
-            let (factor, _) = settled(done.statistics[query]);
+            let (factor, _) = finish_softmax(done.statistics[query]);
             let sum = &done.sums[i * d_head..][..d_head];
             to.iter_mut().zip(sum).for_each(|(y, x)| *y = x * factor);
         }
@@ -269,22 +270,22 @@ fn forward(problem: &Problem) -> [FlexTensor; 2] {
     } else {
         threads::for_each(0..problem.pieces(), work);
     }
-    let out = tensor(out.whole(), [rows, wanted.len(), heads, d_head]);
+    let out = tensor(out.into_vec(), [rows, wanted.len(), heads, d_head]);
     [
         Flex::float_swap_dims(out, 1, 2),
-        tensor(statistics.whole(), [rows, heads, tokens, 2]),
+        tensor(statistics.into_vec(), [rows, heads, tokens, 2]),
     ]
 }
 
 /// Computes the sums of one row and head, not yet divided.
 fn forward_piece(problem: &Problem, place: [usize; 2]) -> Forward {
-    let ([_, _, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted());
+    let ([_, _, tokens, d_head], wanted) = (problem.k.dims, problem.settings.wanted_queries());
     let window = problem.sizes.window();
     let mut state = Forward {
         scores: problem.tile(),
         factors: problem.dropped(),
-        q: room(TILE * d_head),
-        values: room(TILE * d_head),
+        q: scratch_buffer(TILE * d_head),
+        values: scratch_buffer(TILE * d_head),
         sums: vec![0.0; wanted.len() * d_head],
         statistics: vec![(f32::NEG_INFINITY, 0.0); tokens],
     };
@@ -311,7 +312,7 @@ fn forward_piece(problem: &Problem, place: [usize; 2]) -> Forward {
         }
         let values = &mut state.values[..len * d_head];
         let weights = Matrix::rows(scores, [len, window]);
-        product(values, weights, block.values(from, window), Put::TILE);
+        product(values, weights, block.values(from, window), WriteMode::TILE);
         for ([_, query], values) in queries.iter().zip(values.chunks_exact(d_head)) {
             let sum = &mut state.sums[(query - wanted.start) * d_head..][..d_head];
             sum.iter_mut().zip(values).for_each(|(y, x)| *y += x);

@@ -16,32 +16,32 @@
 use burn_flex::FlexTensor;
 
 use super::positions::{Positions, Sums};
-use super::rooms::Rooms;
+use super::scratch::ChunkScratch;
 use super::{Problem, Sizes, limits};
-use crate::kernel::flex::buffer::{Shared, in_pieces, room, tensor, zeros};
-use crate::kernel::flex::chunks::{Chunk, Decays, Times, scaled, weights_and_gradients};
-use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::buffer::{SharedBuffer, in_pieces, scratch_buffer, tensor, zeros};
+use crate::kernel::flex::chunk_scan::{StateGradient, Task};
+use crate::kernel::flex::chunks::{Chunk, Decays, Times, scale_into, weights_and_gradients};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 use crate::kernel::flex::simd::{map_in_place, run};
-use crate::kernel::flex::strips::summed;
-use crate::kernel::flex::walk::{Later, Task};
+use crate::kernel::flex::strips::sum_vectors;
 use crate::kernel::ssd::extension::SsdInputs;
 
 /// The inputs and outputs of the pass.
-pub struct Work<'a> {
+pub struct BackwardArgs<'a> {
     pub problem: &'a Problem<'a>,
     /// The states before the chunks.
     states: &'a [f32],
     /// The output, and its gradient.
     pub out: &'a [f32],
     pub grad: &'a [f32],
-    pub mixed: Shared,
+    pub mixed: SharedBuffer,
     /// Gradients of b and c from all blocks of heads except the first, `[blocks − 1, batch, seq, 2·groups·n]`.
-    directions: Shared,
-    raw: Shared,
+    directions: SharedBuffer,
+    raw: SharedBuffer,
     /// Gradient of decay, `[batch, heads]`.
-    decay: Shared,
+    decay: SharedBuffer,
     /// Gradient of the skip, `[batch, heads]`.
-    skip: Shared,
+    skip: SharedBuffer,
 }
 
 /// Returns the gradients of all inputs; `states` are those before the chunks.
@@ -63,18 +63,20 @@ pub fn backward(
     let mut others = zeros((problem.layout.blocks() - 1) * batch * seq * both);
     let mut raw = zeros(batch * seq * heads);
     let [mut decay, mut skip] = [(); 2].map(|()| vec![0.0; batch * heads]);
-    let work = Work {
+    let work = BackwardArgs {
         problem,
         states,
         out,
         grad,
-        mixed: Shared::new(&mut mixed),
-        directions: Shared::new(&mut others),
-        raw: Shared::new(&mut raw),
-        decay: Shared::new(&mut decay),
-        skip: Shared::new(&mut skip),
+        mixed: SharedBuffer::new(&mut mixed),
+        directions: SharedBuffer::new(&mut others),
+        raw: SharedBuffer::new(&mut raw),
+        decay: SharedBuffer::new(&mut decay),
+        skip: SharedBuffer::new(&mut skip),
     };
-    problem.layout.each(|task| Walk::new(&work, &task).row());
+    problem
+        .layout
+        .for_each_task(|task| TaskScan::new(&work, &task).row());
     if !others.is_empty() {
         in_pieces(&mut mixed, 16 * width, |first, piece| {
             let positions = piece.chunks_exact_mut(width).enumerate();
@@ -91,30 +93,30 @@ pub fn backward(
     SsdInputs {
         mixed: tensor(mixed, [batch, seq, width]),
         raw: tensor(raw, [batch, seq, heads]),
-        decay: tensor(summed(&decay, heads), [heads]),
-        skip: tensor(summed(&skip, heads), [heads]),
+        decay: tensor(sum_vectors(&decay, heads), [heads]),
+        skip: tensor(sum_vectors(&skip, heads), [heads]),
     }
 }
 
 /// A task during the backward scan of a row.
-struct Walk<'a> {
-    work: &'a Work<'a>,
+struct TaskScan<'a> {
+    work: &'a BackwardArgs<'a>,
     task: &'a Task,
     /// Number of channels of the task's heads.
     wide: usize,
-    later: Later,
+    later: StateGradient,
     decay: Vec<f64>,
     skip: Vec<f32>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(work: &'a Work<'a>, task: &'a Task) -> Self {
+impl<'a> TaskScan<'a> {
+    fn new(work: &'a BackwardArgs<'a>, task: &'a Task) -> Self {
         let (layout, heads) = (&work.problem.layout, task.heads.len());
         Self {
             work,
             task,
-            wide: layout.wide(task),
-            later: Later::new(layout, task),
+            wide: layout.width_of(task),
+            later: StateGradient::new(layout, task),
             decay: vec![0.0; heads],
             skip: vec![0.0; heads],
         }
@@ -123,8 +125,8 @@ impl<'a> Walk<'a> {
     fn row(mut self) {
         let (work, task) = (self.work, self.task);
         let layout = &work.problem.layout;
-        layout.back(task, work.states, |chunk, [state, after]| {
-            let after = after.filter(|_| self.later.reached);
+        layout.scan_back(task, work.states, |chunk, [state, after]| {
+            let after = after.filter(|_| self.later.is_present);
             self.chunk(chunk, [state, after]);
         });
         let first = task.row * layout.sizes.heads + task.heads.start;
@@ -144,37 +146,43 @@ impl<'a> Walk<'a> {
         let n = problem.layout.sizes.n;
         let len = chunk.positions.len();
         let [b, c] = [0, 1].map(|part| problem.directions(task, chunk, part));
-        let mut rooms = Rooms::new(len, wide, problem.layout.sizes.d_head);
-        product(&mut rooms.scores, c, b.transposed(), Put::TILE);
+        let mut rooms = ChunkScratch::new(len, wide, problem.layout.sizes.d_head);
+        product(&mut rooms.scores, c, b.transposed(), WriteMode::TILE);
         rooms.of_scores.fill(0.0);
         if let Some(later) = self.later.matrix() {
-            product(&mut rooms.from_later, b, later, Put::TILE);
+            product(&mut rooms.from_later, b, later, WriteMode::TILE);
         }
         for number in 0..task.heads.len() {
             self.head(number, chunk, after, &mut rooms);
         }
         let of_scores = Matrix::rows(&rooms.of_scores, [len, len]);
-        let [mut of_b, mut of_c] = [(); 2].map(|()| room(len * n));
-        product(&mut of_c, of_scores, b, Put::TILE);
-        product(&mut of_b, of_scores.transposed(), c, Put::TILE);
+        let [mut of_b, mut of_c] = [(); 2].map(|()| scratch_buffer(len * n));
+        product(&mut of_c, of_scores, b, WriteMode::TILE);
+        product(&mut of_b, of_scores.transposed(), c, WriteMode::TILE);
         let arriving = Matrix::rows(&rooms.arriving, [len, wide]);
         if let Some(state) = state {
             let state = Matrix::rows(state, [n, wide]).transposed();
-            product(&mut of_c, arriving, state, Put::ADD_TILE);
+            product(&mut of_c, arriving, state, WriteMode::ADD_TILE);
         }
         if let Some(later) = self.later.matrix() {
             let written = Matrix::rows(&rooms.written, [len, wide]);
-            product(&mut of_b, written, later.transposed(), Put::ADD_TILE);
+            product(&mut of_b, written, later.transposed(), WriteMode::ADD_TILE);
         }
         self.write_directions(chunk, [&of_b, &of_c]);
         let ends = &rooms.ends;
-        self.later.pass_on(state.is_some(), ends, |later| {
-            product(later, c.transposed(), arriving, Put::ADD_TILE);
+        self.later.carry_back(state.is_some(), ends, |later| {
+            product(later, c.transposed(), arriving, WriteMode::ADD_TILE);
         });
     }
 
     /// Computes what a chunk of one head contributes to all gradients except those of b and c.
-    fn head(&mut self, number: usize, chunk: &Chunk, after: Option<&[f32]>, rooms: &mut Rooms) {
+    fn head(
+        &mut self,
+        number: usize,
+        chunk: &Chunk,
+        after: Option<&[f32]>,
+        rooms: &mut ChunkScratch,
+    ) {
         let (work, task, wide) = (self.work, self.task, self.wide);
         let problem = work.problem;
         let Sizes { d_head, heads, .. } = problem.layout.sizes;
@@ -184,7 +192,7 @@ impl<'a> Walk<'a> {
         for (i, at) in chunk.positions.clone().enumerate() {
             let x = problem.x(task, at, head);
             let place = i * wide + of_head;
-            scaled(
+            scale_into(
                 decays.steps[i],
                 x,
                 &mut rooms.written[place..place + d_head],
@@ -203,7 +211,12 @@ impl<'a> Walk<'a> {
             shape: [len, d_head],
             strides: [wide, 1],
         };
-        product(&mut rooms.products, grad, written.transposed(), Put::TILE);
+        product(
+            &mut rooms.products,
+            grad,
+            written.transposed(),
+            WriteMode::TILE,
+        );
         weights_and_gradients(
             &decays,
             &rooms.scores,
@@ -212,7 +225,7 @@ impl<'a> Walk<'a> {
             &mut rooms.of_scores,
         );
         let seen = Matrix::rows(&rooms.seen, [len, len]).transposed();
-        product(&mut rooms.of_x, seen, grad, Put::TILE);
+        product(&mut rooms.of_x, seen, grad, WriteMode::TILE);
         let sums = run(Positions {
             work,
             task,
@@ -220,18 +233,21 @@ impl<'a> Walk<'a> {
             head,
             decays: &decays,
             of_x: &rooms.of_x,
-            from_later: self.later.reached.then_some(&rooms.from_later[of_head..]),
+            from_later: self
+                .later
+                .is_present
+                .then_some(&rooms.from_later[of_head..]),
             wide,
         });
         self.skip[number] += sums.skip;
-        let of_end = self.later.meets(after, of_head);
+        let of_end = self.later.dot_with_states(after, of_head);
         self.decay[number] += self.of_steps(chunk, head, &decays, &sums, of_end);
         for (i, at) in chunk.positions.clone().enumerate() {
             let place = i * wide + of_head;
             let own = place..place + d_head;
             map_in_place(Times(decays.left[i]), &mut rooms.written[own.clone()], []);
             let grad = &work.grad[problem.layout.place(task, at, head)];
-            scaled(decays.since[i], grad, &mut rooms.arriving[own]);
+            scale_into(decays.since[i], grad, &mut rooms.arriving[own]);
         }
         rooms.ends[number] = decays.end();
     }

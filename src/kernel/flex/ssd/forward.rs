@@ -4,12 +4,12 @@ use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
 use super::Problem;
-use crate::kernel::flex::buffer::{Shared, room};
-use crate::kernel::flex::chunks::{Chunk, Decays, scaled, weights};
-use crate::kernel::flex::product::{Matrix, Put, product};
+use crate::kernel::flex::buffer::{SharedBuffer, scratch_buffer};
+use crate::kernel::flex::chunk_scan::{States, Task, multiply_by_state};
+use crate::kernel::flex::chunks::{Chunk, Decays, scale_into, weights};
+use crate::kernel::flex::product::{Matrix, WriteMode, product};
 use crate::kernel::flex::simd::{Vector, run};
 use crate::kernel::flex::strips::{load, store};
-use crate::kernel::flex::walk::{States, Task, found};
 
 /// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before the
 /// chunks that have one; otherwise that tensor is empty.
@@ -23,24 +23,24 @@ pub fn forward(problem: &Problem, state: Option<&[f32]>, saving: bool) -> (FlexT
 
 impl Problem<'_> {
     /// Computes the outputs of a chunk and, if `moves`, the state after it.
-    fn chunk(&self, states: &mut States, chunk: &Chunk, moves: bool, to: &Shared) {
+    fn chunk(&self, states: &mut States, chunk: &Chunk, moves: bool, to: &SharedBuffer) {
         let (task, wide) = (states.task, states.wide);
         let (d_head, len) = (self.layout.sizes.d_head, chunk.positions.len());
         let [b, c] = [0, 1].map(|part| self.directions(task, chunk, part));
-        let mut scores = room(len * len);
-        product(&mut scores, c, b.transposed(), Put::TILE);
-        let mut before = room(len * wide);
-        found(&mut before, c, states.before(chunk));
-        let mut written = room(len * wide);
-        let mut seen = room(len * len);
-        let mut inside = room(len * d_head);
+        let mut scores = scratch_buffer(len * len);
+        product(&mut scores, c, b.transposed(), WriteMode::TILE);
+        let mut before = scratch_buffer(len * wide);
+        multiply_by_state(&mut before, c, states.before(chunk));
+        let mut written = scratch_buffer(len * wide);
+        let mut seen = scratch_buffer(len * len);
+        let mut inside = scratch_buffer(len * d_head);
         for (number, head) in task.heads.clone().enumerate() {
             let decays = self.decays(task, chunk, head);
             let of_head = number * d_head;
             for (i, at) in chunk.positions.clone().enumerate() {
                 let x = self.x(task, at, head);
                 let place = i * wide + of_head;
-                scaled(decays.steps[i], x, &mut written[place..place + d_head]);
+                scale_into(decays.steps[i], x, &mut written[place..place + d_head]);
             }
             weights(&decays, &scores, &mut seen);
             let moved = Matrix {
@@ -52,9 +52,9 @@ impl Problem<'_> {
                 &mut inside,
                 Matrix::rows(&seen, [len, len]),
                 moved,
-                Put::TILE,
+                WriteMode::TILE,
             );
-            run(Join {
+            run(OutputSum {
                 problem: self,
                 task,
                 chunk,
@@ -77,7 +77,7 @@ impl Problem<'_> {
 
 /// Adds up the outputs of a chunk of a head: the parts from its own positions, from the state before it, and from the
 /// skip.
-struct Join<'a> {
+struct OutputSum<'a> {
     problem: &'a Problem<'a>,
     task: &'a Task,
     chunk: &'a Chunk,
@@ -87,10 +87,10 @@ struct Join<'a> {
     /// Products of c with the state before the chunk, in rows of `wide` elements.
     before: &'a [f32],
     wide: usize,
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
-impl WithSimd for Join<'_> {
+impl WithSimd for OutputSum<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -101,7 +101,7 @@ impl WithSimd for Join<'_> {
             let x = problem.x(self.task, at, self.head);
             let inside = &self.inside[i * d_head..(i + 1) * d_head];
             let before = &self.before[i * self.wide..i * self.wide + d_head];
-            let since = skip.same(self.decays.since[i]);
+            let since = skip.splat_like(self.decays.since[i]);
             let place = problem.layout.place(self.task, at, self.head);
             // SAFETY: only the calling task writes this head's elements of this position.
             let y = unsafe { self.to.row(place.start, d_head) };

@@ -4,17 +4,17 @@
 mod backward;
 mod forward;
 mod positions;
-mod rooms;
+mod scratch;
 
 use burn_flex::{Flex, FlexTensor};
 use pulp::Simd;
 
 use super::buffer::{contiguous, dims, slice};
+use super::chunk_scan::{ScanLayout, Task};
 use super::chunks::{Chunk, Decays};
 use super::product::Matrix;
 use super::simd::{Elementwise, Vector, map};
 use super::strips::softplus;
-use super::walk::{Layout, Task};
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
 use crate::kernel::ssd::Sizes;
@@ -91,7 +91,7 @@ fn plain(inputs: SsdInputs<FlexTensor>) -> SsdInputs<FlexTensor> {
 
 /// The inputs of both passes.
 struct Problem<'a> {
-    layout: Layout,
+    layout: ScanLayout,
     inputs: SsdInputs<&'a [f32]>,
     /// Steps Δ, `[batch, seq, heads]`.
     steps: Vec<f32>,
@@ -100,12 +100,12 @@ struct Problem<'a> {
 
 /// Computes steps: the softplus of the raw inputs, clamped to the limits in the field.
 #[derive(Clone, Copy)]
-struct Held([f32; 2]);
+struct ClampedSoftplus([f32; 2]);
 
-impl Elementwise<1> for Held {
+impl Elementwise<1> for ClampedSoftplus {
     #[inline(always)]
     fn apply<S: Simd>(self, _: S, [raw]: [Vector<S>; 1]) -> Vector<S> {
-        let [least, most] = self.0.map(|limit| raw.same(limit));
+        let [least, most] = self.0.map(|limit| raw.splat_like(limit));
         softplus(raw).max(least).min(most).unless_nan(raw)
     }
 }
@@ -116,10 +116,10 @@ impl<'a> Problem<'a> {
         let SsdSettings { groups, n, .. } = *settings;
         let raw = slice(&inputs.raw);
         let mut steps = vec![0.0; raw.len()];
-        map(Held(limits(settings)), [raw], &mut steps);
-        let sizes = Sizes::of([batch, seq, mixed], heads, [groups, n]);
+        map(ClampedSoftplus(limits(settings)), [raw], &mut steps);
+        let sizes = Sizes::from_input([batch, seq, mixed], heads, [groups, n]);
         Self {
-            layout: Layout::new(sizes, &settings.sequences, carried, HEADS),
+            layout: ScanLayout::new(sizes, &settings.sequences, carried, HEADS),
             inputs: SsdInputs {
                 mixed: slice(&inputs.mixed),
                 raw,

@@ -2,11 +2,11 @@
 
 use pulp::{Simd, WithSimd};
 
-use super::backward::Work;
+use super::backward::BackwardArgs;
+use crate::kernel::flex::chunk_scan::Task;
 use crate::kernel::flex::chunks::{Chunk, Decays};
 use crate::kernel::flex::simd::Vector;
 use crate::kernel::flex::strips::{load, store};
-use crate::kernel::flex::walk::Task;
 use crate::kernel::ssd::CHUNK;
 
 /// Sums over the channels of a head at the positions of a chunk.
@@ -21,7 +21,7 @@ pub struct Sums {
 
 /// Writes the gradients of x of a chunk of a head.
 pub struct Positions<'a> {
-    pub work: &'a Work<'a>,
+    pub work: &'a BackwardArgs<'a>,
     pub task: &'a Task,
     pub chunk: &'a Chunk,
     pub head: usize,
@@ -54,7 +54,8 @@ impl WithSimd for Positions<'_> {
             let of_x = &self.of_x[i * d_head..(i + 1) * d_head];
             let later = self.from_later;
             let later = later.map(|all| &all[i * self.wide..i * self.wide + d_head]);
-            let [step, left] = [&self.decays.steps, &self.decays.left].map(|x| zero.same(x[i]));
+            let [step, left] =
+                [&self.decays.steps, &self.decays.left].map(|x| zero.splat_like(x[i]));
             let first = problem.layout.position(self.task.row, at) + self.head * d_head;
             // SAFETY: only the calling task writes this head's elements of this position.
             let to = unsafe { work.mixed.row(first, d_head) };

@@ -44,7 +44,7 @@ pub fn for_each_with<T: Send, S>(
         let mut items = items.lock().unwrap_or_else(PoisonError::into_inner);
         items.next()
     };
-    together(most, &|| {
+    run_round(most, &|| {
         let Some(mut item) = next() else { return };
         let mut state = begin();
         loop {
@@ -72,12 +72,12 @@ pub fn map<T: Send, R: Send>(
 
 /// Calls `work`, which returns when nothing is left to do, on every thread that arrives in time, including this one.
 /// Wakes at most `most` others; returns when all of them have finished.
-fn together(most: usize, work: &(dyn Fn() + Sync)) {
+fn run_round(most: usize, work: &(dyn Fn() + Sync)) {
     static TEAM: OnceLock<Option<&'static Team>> = OnceLock::new();
     if most < 2 {
         return work();
     }
-    match TEAM.get_or_init(Team::gather) {
+    match TEAM.get_or_init(Team::start) {
         Some(team) => team.together(most - 1, work),
         None => work(),
     }
@@ -118,7 +118,7 @@ unsafe impl Send for Team {}
 
 impl Team {
     /// Starts the members; returns `None` if this machine, or the user's setting, has only one thread.
-    fn gather() -> Option<&'static Self> {
+    fn start() -> Option<&'static Self> {
         // If the system gives rayon no threads, it gives none to this team either.
         let threads = catch_unwind(rayon::current_num_threads).unwrap_or(1);
         let count = threads.saturating_sub(1);

@@ -7,23 +7,23 @@ use std::ops::Range;
 use burn_flex::FlexTensor;
 use pulp::{Simd, WithSimd};
 
-use super::{CHUNK, Problem, State, Strip, WIDE, advanced, by_larger};
-use crate::kernel::flex::buffer::{Shared, contiguous, slice, tensor, zeros};
+use super::{CHUNK, Problem, STRIP_WIDTH, State, Strip, advanced, by_larger};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, slice, tensor, zeros};
 use crate::kernel::flex::math::{exp_below, sigmoid};
 use crate::kernel::flex::simd::{Vector, run};
-use crate::kernel::flex::strips::{Row, load, store, summed};
-use crate::kernel::wkv::PARTS;
+use crate::kernel::flex::strips::{Row, load, store, sum_vectors};
+use crate::kernel::wkv::STATE_VECTORS;
 use crate::kernel::wkv::extension::WkvInputs;
 
 /// Outputs for the gradients.
 struct Gradients {
-    r: Shared,
-    k: Shared,
-    v: Shared,
+    r: SharedBuffer,
+    k: SharedBuffer,
+    v: SharedBuffer,
     /// Gradient of decay, `[batch, channels]`.
-    decay: Shared,
+    decay: SharedBuffer,
     /// Gradient of the bonus, `[batch, channels]`.
-    first: Shared,
+    first: SharedBuffer,
 }
 
 /// Returns the gradients of all inputs; `states` are those before each chunk.
@@ -38,19 +38,19 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Wkv
     let [mut r, mut k, mut v] = [0; 3].map(|_| zeros(batch * seq * channels));
     let [mut decay, mut first] = [0; 2].map(|_| zeros(batch * channels));
     let gradients = Gradients {
-        r: Shared::new(&mut r),
-        k: Shared::new(&mut k),
-        v: Shared::new(&mut v),
-        decay: Shared::new(&mut decay),
-        first: Shared::new(&mut first),
+        r: SharedBuffer::new(&mut r),
+        k: SharedBuffer::new(&mut k),
+        v: SharedBuffer::new(&mut v),
+        decay: SharedBuffer::new(&mut decay),
+        first: SharedBuffer::new(&mut first),
     };
-    Strip::each([batch, seq, channels], |strip| {
+    Strip::for_each_strip([batch, seq, channels], |strip| {
         let row = problem.row(&strip);
         let (start, len) = (strip.channels.start, strip.channels.len());
         let mut sums = Sums {
             later: State::EMPTY,
-            decay: [0.0; WIDE],
-            first: [0.0; WIDE],
+            decay: [0.0; STRIP_WIDTH],
+            first: [0.0; STRIP_WIDTH],
         };
         for (chunk, times) in row.chunks(CHUNK).enumerate().rev() {
             let mut before = State::EMPTY;
@@ -81,8 +81,8 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Wkv
         r: tensor(r, shape),
         k: tensor(k, shape),
         v: tensor(v, shape),
-        decay: tensor(summed(&decay, channels), [channels]),
-        first: tensor(summed(&first, channels), [channels]),
+        decay: tensor(sum_vectors(&decay, channels), [channels]),
+        bonus: tensor(sum_vectors(&first, channels), [channels]),
     }
 }
 
@@ -90,8 +90,8 @@ pub fn backward(problem: &Problem, states: &FlexTensor, grad: FlexTensor) -> Wkv
 struct Sums {
     /// Gradients of both sums.
     later: State,
-    decay: [f32; WIDE],
-    first: [f32; WIDE],
+    decay: [f32; STRIP_WIDTH],
+    first: [f32; STRIP_WIDTH],
 }
 
 /// The positions of a chunk of a strip.
@@ -120,7 +120,7 @@ impl WithSimd for Steps<'_> {
             if at + 1 < self.times.end {
                 let mut after = State::EMPTY;
                 for lane in lanes.clone() {
-                    self.again(simd, [i, at], lane, &mut after);
+                    self.recompute(simd, [i, at], lane, &mut after);
                 }
                 self.before.push(after);
             }
@@ -145,7 +145,7 @@ impl Steps<'_> {
 
     /// Recomputes the sums after position `at`, number `i` of the chunk.
     #[inline(always)]
-    fn again<S: Simd>(&self, simd: S, [i, at]: [usize; 2], lane: usize, after: &mut State) {
+    fn recompute<S: Simd>(&self, simd: S, [i, at]: [usize; 2], lane: usize, after: &mut State) {
         let inputs = &self.problem.inputs;
         let place = self.problem.place(self.strip, at);
         let kv = [inputs.k, inputs.v].map(|x| load(simd, &x[place.clone()], lane));
@@ -161,7 +161,7 @@ impl Steps<'_> {
         let place = self.problem.place(self.strip, at);
         let rows = [inputs.r, inputs.k, inputs.v, self.grad];
         let [r, k, v, grad] = rows.map(|x| load(simd, &x[place.clone()], lane));
-        let [decay, first] = [inputs.decay, inputs.first].map(|x| self.parameter(simd, x, lane));
+        let [decay, first] = [inputs.decay, inputs.bonus].map(|x| self.parameter(simd, x, lane));
         let [a, b, p] = self.before[i].load(simd, lane);
         let [of_a, of_b, q] = self.sums.later.load(simd, lane);
         let [largest, old, new] = by_larger(p, k + first);
@@ -174,11 +174,11 @@ impl Steps<'_> {
         let of_first = own * (v - mean);
         let of_k = later.mul_add(of_a.mul_add(v, of_b), of_first);
         let of_v = later.mul_add(of_a, own);
-        let of_r = grad * mean * opened * (r.same(1.0) - opened);
+        let of_r = grad * mean * opened * (r.splat_like(1.0) - opened);
         let of_decay = exp_below(decay + p + q) * of_a.mul_add(a, of_b * b);
         let [q, kept, added] = by_larger(q + decay, -largest);
         let g = added * g;
-        let of_sums: [Vector<S>; PARTS] =
+        let of_sums: [Vector<S>; STATE_VECTORS] =
             [kept.mul_add(of_a, g), kept.mul_add(of_b, -(g * mean)), q];
         self.sums.later.store(simd, of_sums, lane);
         let to = load(simd, &self.sums.decay, lane) + of_decay;

@@ -7,11 +7,11 @@ use pulp::{Simd, WithSimd};
 
 use super::{CHUNK, Problem, State, Strip, advanced, by_larger};
 use crate::kernel::extension::Maybe;
-use crate::kernel::flex::buffer::{Shared, contiguous, slice, tensor, zeros};
+use crate::kernel::flex::buffer::{SharedBuffer, contiguous, slice, tensor, zeros};
 use crate::kernel::flex::math::sigmoid;
 use crate::kernel::flex::simd::run;
 use crate::kernel::flex::strips::{Row, load, store};
-use crate::kernel::wkv::{NOTHING, PARTS};
+use crate::kernel::wkv::{EMPTY_EXPONENT, STATE_VECTORS};
 
 /// Returns the output, followed by the last states if they are requested, and, if `saving`, the states before each
 /// chunk; otherwise that tensor is empty.
@@ -25,21 +25,26 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
     } = *problem;
     let state = state.into_option().map(contiguous);
     let state = state.as_ref().map(slice);
-    let rows = batch * seq + if settings.last { batch * PARTS } else { 0 };
+    let rows = batch * seq
+        + if settings.last {
+            batch * STATE_VECTORS
+        } else {
+            0
+        };
     let chunks = if saving { problem.chunks() } else { 0 };
     let mut out = zeros(rows * channels);
-    let mut states = zeros(batch * chunks * PARTS * channels);
-    let (to, kept) = (Shared::new(&mut out), Shared::new(&mut states));
-    Strip::each([batch, seq, channels], |strip| {
+    let mut states = zeros(batch * chunks * STATE_VECTORS * channels);
+    let (to, kept) = (SharedBuffer::new(&mut out), SharedBuffer::new(&mut states));
+    Strip::for_each_strip([batch, seq, channels], |strip| {
         let len = strip.channels.len();
         let mut sums = State::EMPTY;
         for (part, sums) in sums.0.iter_mut().enumerate() {
             if let Some(state) = state {
-                let first = (strip.row * PARTS + part) * channels + strip.channels.start;
+                let first = (strip.row * STATE_VECTORS + part) * channels + strip.channels.start;
                 sums[..len].copy_from_slice(&state[first..][..len]);
             }
         }
-        sums.mark_nothing(NOTHING);
+        sums.mark_nothing(EMPTY_EXPONENT);
         let row = problem.row(&strip);
         for (chunk, times) in row.chunks(CHUNK).enumerate() {
             for (part, sums) in sums.0.iter().enumerate().filter(|_| saving) {
@@ -58,7 +63,7 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
         }
         sums.mark_nothing(0.0);
         for (part, sums) in sums.0.iter().enumerate().filter(|_| settings.last) {
-            let first = batch * seq + strip.row * PARTS + part;
+            let first = batch * seq + strip.row * STATE_VECTORS + part;
             // SAFETY: as above.
             let to = unsafe { to.row(first * channels + strip.channels.start, len) };
             to.copy_from_slice(&sums[..len]);
@@ -66,7 +71,7 @@ pub fn forward(problem: &Problem, state: Maybe<Flex>, saving: bool) -> (FlexTens
     });
     (
         tensor(out, [rows, channels]),
-        tensor(states, [batch, chunks, PARTS, channels]),
+        tensor(states, [batch, chunks, STATE_VECTORS, channels]),
     )
 }
 
@@ -77,7 +82,7 @@ struct Steps<'a> {
     strip: &'a Strip,
     times: Range<usize>,
     sums: &'a mut State,
-    to: &'a Shared,
+    to: &'a SharedBuffer,
 }
 
 impl WithSimd for Steps<'_> {
@@ -94,7 +99,7 @@ impl WithSimd for Steps<'_> {
             to,
         } = self;
         let inputs = &problem.inputs;
-        let [decay, first] = [inputs.decay, inputs.first].map(|x| &x[strip.channels.clone()]);
+        let [decay, first] = [inputs.decay, inputs.bonus].map(|x| &x[strip.channels.clone()]);
         for at in times {
             if row.begins(at) {
                 *sums = State::EMPTY;

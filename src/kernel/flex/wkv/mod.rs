@@ -12,11 +12,11 @@ use pulp::Simd;
 use super::buffer::{contiguous, dims, slice};
 use super::math::exp_below;
 use super::simd::Vector;
-use super::strips::{Row, Strip, WIDE, load, store};
+use super::strips::{Row, STRIP_WIDTH, Strip, load, store};
 use crate::kernel::extension::Maybe;
 use crate::kernel::profile::timed;
 use crate::kernel::wkv::extension::{WkvBackwardOps, WkvInputs, WkvOps, WkvSaved, WkvSettings};
-use crate::kernel::wkv::{NOTHING, PARTS};
+use crate::kernel::wkv::{EMPTY_EXPONENT, STATE_VECTORS};
 
 /// Number of positions between two states that are kept.
 const CHUNK: usize = 32;
@@ -36,7 +36,7 @@ impl WkvOps for Flex {
             k,
             v,
             decay,
-            first,
+            bonus: first,
         };
         timed("wkv", || {
             let inputs = plain(inputs);
@@ -77,7 +77,7 @@ fn plain(inputs: WkvInputs<FlexTensor>) -> WkvInputs<FlexTensor> {
         k: contiguous(inputs.k),
         v: contiguous(inputs.v),
         decay: contiguous(inputs.decay),
-        first: contiguous(inputs.first),
+        bonus: contiguous(inputs.bonus),
     }
 }
 
@@ -102,7 +102,7 @@ impl<'a> Problem<'a> {
                 k: slice(&inputs.k),
                 v: slice(&inputs.v),
                 decay: slice(&inputs.decay),
-                first: slice(&inputs.first),
+                bonus: slice(&inputs.bonus),
             },
             settings,
         }
@@ -125,18 +125,22 @@ impl<'a> Problem<'a> {
 
     /// Returns the offset of a part of the strip's state before a chunk in `[batch, chunks, 3, channels]`.
     fn kept(&self, strip: &Strip, chunk: usize, part: usize) -> usize {
-        let row = (strip.row * self.chunks() + chunk) * PARTS + part;
+        let row = (strip.row * self.chunks() + chunk) * STATE_VECTORS + part;
         row * self.channels + strip.channels.start
     }
 }
 
 /// Two sums with a common exponent, a·eᵖ and b·eᵖ, for each channel of a strip.
 #[derive(Clone)]
-struct State([[f32; WIDE]; PARTS]);
+struct State([[f32; STRIP_WIDTH]; STATE_VECTORS]);
 
 impl State {
     /// Empty sums.
-    const EMPTY: Self = Self([[0.0; WIDE], [0.0; WIDE], [NOTHING; WIDE]]);
+    const EMPTY: Self = Self([
+        [0.0; STRIP_WIDTH],
+        [0.0; STRIP_WIDTH],
+        [EMPTY_EXPONENT; STRIP_WIDTH],
+    ]);
 
     /// Sets the exponent of empty sums.
     fn mark_nothing(&mut self, exponent: f32) {
@@ -149,12 +153,12 @@ impl State {
     }
 
     #[inline(always)]
-    fn load<S: Simd>(&self, simd: S, lane: usize) -> [Vector<S>; PARTS] {
+    fn load<S: Simd>(&self, simd: S, lane: usize) -> [Vector<S>; STATE_VECTORS] {
         self.0.each_ref().map(|part| load(simd, part, lane))
     }
 
     #[inline(always)]
-    fn store<S: Simd>(&mut self, simd: S, values: [Vector<S>; PARTS], lane: usize) {
+    fn store<S: Simd>(&mut self, simd: S, values: [Vector<S>; STATE_VECTORS], lane: usize) {
         for (part, x) in self.0.iter_mut().zip(values) {
             store(simd, x, part, lane);
         }
@@ -171,10 +175,10 @@ fn by_larger<S: Simd>(x: Vector<S>, y: Vector<S>) -> [Vector<S>; 3] {
 /// Returns the sums after a position with exponent `k` and value `v`.
 #[inline(always)]
 fn advanced<S: Simd>(
-    [a, b, p]: [Vector<S>; PARTS],
+    [a, b, p]: [Vector<S>; STATE_VECTORS],
     [k, v]: [Vector<S>; 2],
     decay: Vector<S>,
-) -> [Vector<S>; PARTS] {
+) -> [Vector<S>; STATE_VECTORS] {
     let [largest, old, new] = by_larger(p + decay, k);
     [old.mul_add(a, new * v), old.mul_add(b, new), largest]
 }

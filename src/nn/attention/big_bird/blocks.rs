@@ -1,7 +1,7 @@
 //! The blocks that each block of BigBird's queries sees: neighbours, the first and the last block, and random ones.
 
-use super::super::{Attended, KeyWeighing};
-use crate::kernel::{Query, SeenKeys};
+use super::super::{AttentionInputs, KeyWeighing};
+use crate::kernel::{KeyPattern, Query};
 use crate::nn::layer::LayerContext;
 use crate::rng::{Purpose, Stream};
 use burn::tensor::Tensor;
@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 /// Returns the largest number of blocks of a text that is read whole, for `random` random blocks.
-pub(super) fn whole(random: usize) -> usize {
+pub(super) fn max_dense_blocks(random: usize) -> usize {
     random.saturating_mul(2).saturating_add(5)
 }
 
@@ -54,7 +54,7 @@ impl BlockSparse {
     }
 
     /// Computes the blocks that each block of queries sees in a text of `positions` positions.
-    fn of_text(&self, positions: usize, heads: usize) -> Text {
+    fn text_blocks(&self, positions: usize, heads: usize) -> TextBlocks {
         let blocks = positions.div_ceil(self.block).max(1);
         let random = |head: usize, block: usize| match &self.random {
             Random::Given(random) => random[head][block].clone(),
@@ -70,7 +70,7 @@ impl BlockSparse {
         };
         let all = match &self.random {
             Random::Given(_) => false,
-            Random::Drawn { number, .. } => blocks <= whole(*number),
+            Random::Drawn { number, .. } => blocks <= max_dense_blocks(*number),
         };
         let of_block = |head: usize, block: usize| {
             if all || block == 0 || block + 1 == blocks {
@@ -89,7 +89,7 @@ impl BlockSparse {
             ranges
         };
         let of_head = |head| (0..blocks).map(|block| of_block(head, block)).collect();
-        Text {
+        TextBlocks {
             seen: (0..heads).map(of_head).collect(),
         }
     }
@@ -118,20 +118,20 @@ fn drawn(block: usize, blocks: usize, number: usize, stream: &mut Stream) -> Vec
 
 /// The blocks that each block of queries of a text sees.
 #[derive(Debug)]
-struct Text {
+struct TextBlocks {
     /// Ranges of blocks, by head and block of queries.
     seen: Vec<Vec<Vec<Range<usize>>>>,
 }
 
 /// The visible keys of a batch's queries.
 #[derive(Debug)]
-struct Seen {
+struct SeenBlocks {
     block: usize,
     /// One text for each row, or one for all.
-    rows: Vec<Arc<Text>>,
+    rows: Vec<Arc<TextBlocks>>,
 }
 
-impl Seen {
+impl SeenBlocks {
     /// Visits the keys that a block of queries sees.
     fn of_block(
         &self,
@@ -153,13 +153,13 @@ impl Seen {
     }
 }
 
-impl SeenKeys for Seen {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for SeenBlocks {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let block = query.position / self.block;
         self.of_block([query.row, query.head], block, keys, see);
     }
 
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         place: [usize; 2],
         positions: Range<usize>,
@@ -185,15 +185,15 @@ impl SeenKeys for Seen {
 }
 
 impl KeyWeighing for BlockSparse {
-    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
+    fn weigh(&self, attended: AttentionInputs, cx: &mut LayerContext) -> Tensor<4> {
         let [_, heads, _, keys, _] = attended.dims();
-        let mut known: BTreeMap<usize, Arc<Text>> = BTreeMap::new();
+        let mut known: BTreeMap<usize, Arc<TextBlocks>> = BTreeMap::new();
         let mut of_length = |length: usize| {
             let text = known.entry(length);
-            text.or_insert_with(|| Arc::new(self.of_text(length, heads)))
+            text.or_insert_with(|| Arc::new(self.text_blocks(length, heads)))
                 .clone()
         };
-        let lengths = attended.relations.visible.lengths.as_deref();
+        let lengths = attended.positional.visible.lengths.as_deref();
         let rows = match (&self.random, lengths) {
             (Random::Drawn { .. }, Some(lengths)) => {
                 let lengths = lengths.iter().map(|length| keys.min(*length));
@@ -201,11 +201,11 @@ impl KeyWeighing for BlockSparse {
             }
             _ => vec![of_length(keys)],
         };
-        let seen = Seen {
+        let seen = SeenBlocks {
             block: self.block,
             rows,
         };
-        attended.seeing(seen).softmax(cx)
+        attended.restricted_to(seen).softmax(cx)
     }
 }
 
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_block_sees_neighbours_ends_and_as_many_others_as_asked() {
-        let text = drawing(3, 0, 0).of_text(4 * 40 - 3, 8);
+        let text = drawing(3, 0, 0).text_blocks(4 * 40 - 3, 8);
         for (head, of_head) in text.seen.iter().enumerate() {
             assert_eq!(of_head.len(), 40);
             for (block, ranges) in of_head.iter().enumerate() {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn random_blocks_depend_on_seed_layer_and_head_alone() {
-        let of = |seed, layer| drawing(2, seed, layer).of_text(400, 2).seen;
+        let of = |seed, layer| drawing(2, seed, layer).text_blocks(400, 2).seen;
         assert_eq!(of(1, 0), of(1, 0));
         assert_ne!(of(1, 0), of(2, 0));
         assert_ne!(of(1, 0), of(1, 1));
@@ -269,13 +269,13 @@ mod tests {
 
     #[test]
     fn short_texts_are_read_whole() {
-        let text = drawing(1, 0, 0).of_text(4 * 7, 1);
+        let text = drawing(1, 0, 0).text_blocks(4 * 7, 1);
         assert!(
             text.seen[0]
                 .iter()
                 .all(|ranges| ranges.len() == 1 && ranges[0] == (0..7))
         );
-        let text = drawing(1, 0, 0).of_text(4 * 7 + 1, 1);
+        let text = drawing(1, 0, 0).text_blocks(4 * 7 + 1, 1);
         assert!(text.seen[0][3].len() > 1);
     }
 }

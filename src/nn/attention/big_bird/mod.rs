@@ -13,12 +13,12 @@
 mod blocks;
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::one_table::one_table;
 pub use blocks::BlockSparse;
-use blocks::whole;
+use blocks::max_dense_blocks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,10 +39,10 @@ pub struct BigBirdConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions of a block. Source: Zaheer et al. 2020, section 2.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub block: usize,
     /// Number of random blocks that a query sees. Source: Zaheer et al. 2020, section 2.
-    #[schemars(range(max = crate::faults::LONGEST))]
+    #[schemars(range(max = crate::faults::MAX_POSITIONS))]
     pub random: usize,
     /// Seed of the random blocks; it is part of the model and independent of the run's seed.
     pub seed: u64,
@@ -65,12 +65,12 @@ impl BigBirdConfig {
     /// Builds the attention layer for this shape over these blocks.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
         let blocks = BlockSparse::drawn(self.block, self.random, self.seed, shape.layer);
-        MultiHead::new(&self.heads, shape, init).weighed(blocks)
+        MultiHead::new(&self.heads, shape, init).with_weighing(blocks)
     }
 }
 
 impl AttentionFacts for BigBirdConfig {
-    fn counts_from_row(&self) -> bool {
+    fn depends_on_absolute_position(&self) -> bool {
         true
     }
 
@@ -82,13 +82,13 @@ impl AttentionFacts for BigBirdConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            reads: Reads::BothWays,
+            reads: ReadingDirection::Bidirectional,
             prefix: false,
             segments: false,
             across: false,
@@ -99,17 +99,17 @@ impl AttentionFacts for BigBirdConfig {
     /// Returns an upper bound for all queries except those of the two global blocks, which see all keys.
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         let blocks = tokens.div_ceil(self.block.max(1));
-        match blocks <= whole(self.random) {
+        match blocks <= max_dense_blocks(self.random) {
             true => tokens,
             false => tokens.min((5 + self.random).saturating_mul(self.block)),
         }
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("block", self.block, LONGEST);
-        if self.random > LONGEST {
+        at.count("block", self.block, MAX_POSITIONS);
+        if self.random > MAX_POSITIONS {
             let random = self.random;
-            let rule = format!("random = {random} is not between 0 and {LONGEST}");
+            let rule = format!("random = {random} is not between 0 and {MAX_POSITIONS}");
             at.fault(&["random"], rule);
         }
         if self.random == 0 && self.seed != 0 {

@@ -11,19 +11,19 @@
 //! c. Decoding reads and keeps the summaries and the block of the new position.
 
 mod blocks;
-mod kept;
+mod state;
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
 use super::strided::{half, scaled_heads, stride_or_root};
-use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
-use blocks::Blocks;
-pub use kept::Summaries;
+use blocks::FixedBlocks;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::Summaries;
 
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
@@ -45,12 +45,12 @@ pub struct FixedConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Positions l of a block; the root of the context when absent. Source: Child et al. 2019, section 4.3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
     /// Positions c at the end of each block that all later ones see; 8 when absent (the paper has 8, 16 and 32), or the whole
     /// block if it is shorter. Source: Child et al. 2019, section 4.3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub summary: Option<usize>,
     /// Number of heads, counted from the first, that see their own block; half of them when absent.
@@ -66,10 +66,10 @@ one_table!(FixedConfig, heads: MultiHeadConfig, |_| &[]);
 
 impl FixedConfig {
     /// Returns the block layout for inputs of `context` positions.
-    fn blocks(&self, context: usize) -> Blocks {
+    fn blocks(&self, context: usize) -> FixedBlocks {
         let stride = stride_or_root(self.stride, context);
         let heads = self.heads.n_heads;
-        Blocks {
+        FixedBlocks {
             stride,
             summary: self.summary.unwrap_or(SUMMARY).min(stride),
             local: self.local_heads.unwrap_or(half(heads)),
@@ -79,12 +79,12 @@ impl FixedConfig {
 
     /// Builds the attention layer for this shape over these keys.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads, shape, init).weighed(self.blocks(shape.context))
+        MultiHead::new(&self.heads, shape, init).with_weighing(self.blocks(shape.context))
     }
 }
 
 impl AttentionFacts for FixedConfig {
-    fn counts_from_row(&self) -> bool {
+    fn depends_on_absolute_position(&self) -> bool {
         true
     }
 
@@ -96,14 +96,14 @@ impl AttentionFacts for FixedConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.local_heads = scaled_heads(self.local_heads, &self.heads, &heads);
         self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            reads: Reads::LeftToRight,
+            reads: ReadingDirection::Causal,
             positions: &[HeadEffect::Rotation],
             prefix: false,
             segments: false,
@@ -127,10 +127,10 @@ impl AttentionFacts for FixedConfig {
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         if let Some(stride) = self.stride {
-            at.count("stride", stride, LONGEST);
+            at.count("stride", stride, MAX_POSITIONS);
         }
         if let Some(summary) = self.summary {
-            at.count("summary", summary, LONGEST);
+            at.count("summary", summary, MAX_POSITIONS);
         }
         if let (Some(stride), Some(summary)) = (self.stride, self.summary)
             && summary > stride
@@ -161,7 +161,7 @@ impl AttentionFacts for FixedConfig {
         self.heads.faults(d_model, at)
     }
 
-    fn faults_within(&self, context: Option<usize>, _causal: bool, at: &mut TableFaults) {
+    fn faults_in_context(&self, context: Option<usize>, _causal: bool, at: &mut TableFaults) {
         let (Some(context), None, Some(summary)) = (context, self.stride, self.summary) else {
             return;
         };

@@ -23,8 +23,8 @@ use crate::nn::layer::LayerContext;
 use crate::nn::linear::Linear;
 use burn::module::Module;
 use burn::tensor::Tensor;
-use gathered::Marked;
-pub(super) use pattern::seen;
+use gathered::GlobalQueries;
+pub(super) use pattern::with_global_pattern;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -77,16 +77,16 @@ impl MultiHead {
         let inputs = x.clone();
         self.forward_with(x, cx, |attended, cx| {
             let [_, _, cols, _, _] = attended.dims();
-            let Some(marked) = Marked::of(cx.visible, cols) else {
+            let Some(marked) = GlobalQueries::from_visibility(cx.visible, cols) else {
                 return attended.softmax(cx);
             };
-            let [q, k, v] = self.of_globals(own, &marked, inputs, source, cx);
+            let [q, k, v] = self.project_globals(own, &marked, inputs, source, cx);
             let relations = Positional {
                 visible: Visibility {
-                    pattern: Some(marked.seen(cx.visible)),
+                    pattern: Some(marked.pattern(cx.visible)),
                     ..Visibility::default()
                 },
-                bias: marked.bias(&attended.relations.bias),
+                bias: marked.bias(&attended.positional.bias),
                 ..Positional::default()
             };
             let options = AttentionOptions {
@@ -102,16 +102,16 @@ impl MultiHead {
                 };
                 kernel::attention_weights(q, k, &relations, options)
             };
-            let near = attended.softmax_with(cx, |all| marked.put(all, weights()));
-            marked.put(near, kernel::attention(q, k, v, relations, options))
+            let near = attended.softmax_with(cx, |all| marked.scatter(all, weights()));
+            marked.scatter(near, kernel::attention(q, k, v, relations, options))
         })
     }
 
     /// Returns the queries of the global tokens and the keys and values that they see, by heads and rotated by their positions.
-    fn of_globals(
+    fn project_globals(
         &self,
         own: &GlobalHeads,
-        marked: &Marked,
+        marked: &GlobalQueries,
         x: Tensor<3>,
         source: Tensor<3>,
         cx: &LayerContext,
@@ -120,20 +120,20 @@ impl MultiHead {
         let gathered = x.reshape([batch * cols, d_model]);
         let gathered = gathered
             .clone()
-            .select(0, marked.places(&gathered.device()));
+            .select(0, marked.flat_indices(&gathered.device()));
         let gathered = gathered.reshape([batch, marked.most, d_model]);
-        let query = self.clipped(own.query.forward(gathered));
+        let query = self.clip(own.query.forward(gathered));
         let q = self.split(query, self.n_heads, Some(&self.query_norm));
-        let key = self.clipped(own.key.forward(source.clone()));
+        let key = self.clip(own.key.forward(source.clone()));
         let k = self.split(key, self.n_kv_heads, Some(&self.key_norm));
-        let value = self.clipped(own.value.forward(source));
+        let value = self.clip(own.value.forward(source));
         let v = self.split(value, self.n_kv_heads, None);
         match cx.prepared.rotation.as_ref() {
             None => [q, k, v],
             Some(r) => [
-                marked.turned(q, r),
-                r.turn(k),
-                if r.values { r.turn(v) } else { v },
+                marked.rotate(q, r),
+                r.rotate(k),
+                if r.values { r.rotate(v) } else { v },
             ],
         }
     }

@@ -1,6 +1,6 @@
 //! The pattern of the keys near a query plus those of global tokens.
 
-use crate::kernel::{Globals, Pattern, Query, SeenKeys, Visibility, Window};
+use crate::kernel::{Globals, KeyPattern, Pattern, Query, Visibility, Window};
 use std::ops::Range;
 
 /// The keys of a window and of the global tokens.
@@ -14,7 +14,7 @@ struct WindowAndGlobals {
 
 impl WindowAndGlobals {
     /// Returns the range from the first to the last key of the window, dilated gaps included.
-    fn near(&self, query: Query, keys: usize) -> Range<usize> {
+    fn window_range(&self, query: Query, keys: usize) -> Range<usize> {
         let step = self.window.step(query.head);
         let before = self.window.before.saturating_mul(step);
         let after = self.window.after.saturating_mul(step);
@@ -28,15 +28,15 @@ impl WindowAndGlobals {
     }
 }
 
-impl SeenKeys for WindowAndGlobals {
-    fn of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for WindowAndGlobals {
+    fn keys_of_query(&self, query: Query, keys: usize, see: &mut dyn FnMut(Range<usize>)) {
         let Query { row, position, .. } = query;
         if self.symmetric && self.is_global(row, position) {
             return see(0..keys);
         }
         let globals = &self.globals[row];
         let globals = &globals[..globals.partition_point(|at| *at < keys)];
-        let near = self.near(query, keys);
+        let near = self.window_range(query, keys);
         let step = self.window.step(query.head);
         let (first, last) = (
             globals.partition_point(|at| *at < near.start),
@@ -58,7 +58,7 @@ impl SeenKeys for WindowAndGlobals {
         globals[last..].iter().for_each(|at| see(*at..at + 1));
     }
 
-    fn of_queries(
+    fn keys_of_queries(
         &self,
         [row, head]: [usize; 2],
         positions: Range<usize>,
@@ -77,7 +77,7 @@ impl SeenKeys for WindowAndGlobals {
                 head,
                 position,
             };
-            self.near(query, keys)
+            self.window_range(query, keys)
         };
         see(near(positions.start).start..near(positions.end - 1).end);
         let there = globals.iter().take_while(|at| **at < keys);
@@ -95,7 +95,7 @@ impl SeenKeys for WindowAndGlobals {
 
 /// Returns the visibility rules with the window turned into a pattern of near keys and global tokens, if some row has global
 /// tokens. `symmetric` says that global tokens see every key by this pattern rather than through separate projections.
-pub fn seen(visible: Visibility, symmetric: bool) -> Visibility {
+pub fn with_global_pattern(visible: Visibility, symmetric: bool) -> Visibility {
     match (visible.globals.clone(), visible.window.clone()) {
         (Some(globals), Some(window)) if globals.iter().any(|row| !row.is_empty()) => Visibility {
             window: None,
@@ -134,7 +134,7 @@ mod tests {
             position,
         };
         let mut all = Vec::new();
-        of.of_query(query, 8, &mut |range| {
+        of.keys_of_query(query, 8, &mut |range| {
             assert!(all.last().is_none_or(|last| *last < range.start));
             all.extend(range);
         });
@@ -161,7 +161,7 @@ mod tests {
         for of in [pattern(&[], false), pattern(&[2], true)] {
             for (row, start) in (0..2).flat_map(|row| (0..6).map(move |start| (row, start))) {
                 let mut tile = [false; 8];
-                of.of_queries([row, 0], start..start + 3, 8, &mut |range| {
+                of.keys_of_queries([row, 0], start..start + 3, 8, &mut |range| {
                     tile[range].fill(true);
                 });
                 for position in start..start + 3 {

@@ -3,8 +3,8 @@
 use super::super::multi_head::MultiHeadConfig;
 use super::super::{Abilities, AttentionFacts, Kind};
 use super::KIND;
-use crate::faults::{TableFaults, WIDEST};
-use crate::nn::attention::heads::MOST_HEADS;
+use crate::faults::{MAX_WIDTH, TableFaults};
+use crate::nn::attention::heads::MAX_HEADS;
 use crate::nn::norm::NormConfig;
 use crate::nn::position::HeadEffect;
 use schemars::JsonSchema;
@@ -15,24 +15,24 @@ use serde::{Deserialize, Serialize};
 #[serde(deny_unknown_fields, default)]
 pub struct LatentConfig {
     /// Heads. Source: DeepSeek-AI 2024, section 2.1.
-    #[schemars(range(min = 1, max = MOST_HEADS))]
+    #[schemars(range(min = 1, max = MAX_HEADS))]
     pub n_heads: usize,
     /// Width of the part of a head's queries and keys that has no rotation. Source: DeepSeek-AI 2024, section 2.1.2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_nope: usize,
     /// Width of the part that rotary positions rotate; all heads share one key for it. It must be even. Source: DeepSeek-AI 2024,
     /// section 2.1.3.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_rope: usize,
     /// Width of a head's values. Source: DeepSeek-AI 2024, section 2.1.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub d_value: usize,
     /// Width of the latent vector from which keys and values are computed. Source: DeepSeek-AI 2024, section 2.1.2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     pub kv_rank: usize,
     /// Width of the latent vector from which queries are computed; when absent, queries are computed from the input.
     /// Source: DeepSeek-AI 2024, section 2.1.2.
-    #[schemars(range(min = 1, max = crate::faults::WIDEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub q_rank: Option<usize>,
     /// Whether the maps from the input to latent vectors and to the shared key, and the output map, have biases. The maps to
@@ -95,7 +95,7 @@ impl AttentionFacts for LatentConfig {
         }
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.n_heads = heads.n_heads;
     }
 
@@ -107,7 +107,7 @@ impl AttentionFacts for LatentConfig {
     fn abilities(&self) -> Abilities {
         Abilities {
             positions: &[HeadEffect::Rotation, HeadEffect::Bias],
-            turned_values: false,
+            rotated_values: false,
             segments: false,
             across: false,
             ..Abilities::ALL
@@ -119,20 +119,20 @@ impl AttentionFacts for LatentConfig {
     }
 
     fn faults(&self, _d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("n_heads", self.n_heads, MOST_HEADS);
+        at.count("n_heads", self.n_heads, MAX_HEADS);
         for (key, width) in [
             ("d_nope", self.d_nope),
             ("d_value", self.d_value),
             ("kv_rank", self.kv_rank),
             ("q_rank", self.q_rank.unwrap_or(1)),
         ] {
-            at.count(key, width, WIDEST);
+            at.count(key, width, MAX_WIDTH);
         }
-        at.within("norm", |at| self.norm.faults(at));
+        at.nested("norm", |at| self.norm.faults(at));
         if let Some(scale) = self.scale {
             at.positive("scale", scale);
         }
-        let counted = at.count("d_rope", self.d_rope, WIDEST);
+        let counted = at.count("d_rope", self.d_rope, MAX_WIDTH);
         let even = self.d_rope.is_multiple_of(2);
         if counted && !even {
             let rule = format!(
@@ -146,7 +146,7 @@ impl AttentionFacts for LatentConfig {
 
     /// Queries, keys, values and results by heads, all padded to the width that the kernel needs, and the latent vectors before
     /// and after their norms.
-    fn kept(&self, _d_model: usize) -> u128 {
+    fn activations(&self, _d_model: usize) -> u128 {
         let width = self.d_key().max(self.d_value) as u128;
         let narrow = self.kv_rank as u128 + self.q_rank.unwrap_or(0) as u128;
         4 * self.n_heads as u128 * width + 2 * narrow + self.d_rope as u128

@@ -15,20 +15,20 @@
 //! of the same width.
 
 mod config;
-mod kept;
+mod state;
 
-use super::{Attended, AttentionShape, Kind};
+use super::{AttentionInputs, AttentionShape, Kind};
 use crate::kernel::{AttentionOptions, Operand, Positional};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
 use crate::nn::linear::Linear;
 use crate::nn::norm::{Norm, NormConfig};
-use crate::nn::position::noted;
+use crate::nn::position::recording;
 use crate::nn::state::{LayerState, StateUse};
 use burn::module::Module;
 use burn::tensor::Tensor;
 pub use config::LatentConfig;
-pub use kept::Latents;
+pub use state::LatentCache;
 
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
@@ -119,23 +119,27 @@ impl Latent {
     /// Returns the two parts of all queries: the part without rotation, and the part rotated by positions.
     fn queries(&self, x: Operand, cx: &LayerContext) -> [Tensor<4>; 2] {
         let q = match &self.query_latent {
-            Some(down) => self.query.forward(self.query_norm.forward(down.of(x))),
-            None => self.query.of(x),
+            Some(down) => self
+                .query
+                .forward(self.query_norm.forward(down.forward_operand(x))),
+            None => self.query.forward_operand(x),
         };
         let q = self.split(q);
         let plain = q.clone().narrow(3, 0, self.d_nope);
-        [plain, turned(q.narrow(3, self.d_nope, self.d_rope), cx)]
+        [plain, rotate(q.narrow(3, self.d_nope, self.d_rope), cx)]
     }
 
     /// Returns normalised latents `[batch, seq, kv_rank]` and rotated shared keys `[batch, 1, seq, d_rope]`.
     fn latents(&self, x: Operand, cx: &LayerContext) -> (Tensor<3>, Tensor<4>) {
-        let latent = self.latent_norm.forward(self.latent.of(x.clone()));
-        let shared = self.shared_key.of(x).unsqueeze_dim(1);
-        (latent, turned(shared, cx))
+        let latent = self
+            .latent_norm
+            .forward(self.latent.forward_operand(x.clone()));
+        let shared = self.shared_key.forward_operand(x).unsqueeze_dim(1);
+        (latent, rotate(shared, cx))
     }
 
     /// Returns the result of attention over the keys and values of all heads, `[batch, heads, queries, d_value]`.
-    fn by_heads(
+    fn attend_by_heads(
         &self,
         [plain, turned]: [Tensor<4>; 2],
         latent: Tensor<3>,
@@ -143,22 +147,22 @@ impl Latent {
         cx: &LayerContext,
     ) -> Tensor<4> {
         let source = Operand::new(latent);
-        let k = self.split(self.key.of(source.clone()));
-        let v = self.split(self.value.of(source));
+        let k = self.split(self.key.forward_operand(source.clone()));
+        let v = self.split(self.value.forward_operand(source));
         let [batch, heads, keys, _] = k.dims();
         let shared = shared.expand([batch, heads, keys, self.d_rope]);
         let k = Tensor::cat(vec![k, shared], 3);
         let q = Tensor::cat(vec![plain, turned], 3);
         // The kernels need values as wide as keys: padding zeros change no score, and the excess of the results is cut off.
         let width = (self.d_nope + self.d_rope).max(self.d_value);
-        let [q, k, v] = [q, k, v].map(|x| widened(x, width));
-        let y = self.weighed([q, k, v], cx);
+        let [q, k, v] = [q, k, v].map(|x| pad_width(x, width));
+        let y = self.attend([q, k, v], cx);
         y.narrow(3, 0, self.d_value)
     }
 
     /// Like [`Self::by_heads`], over the stored state of all positions, `[batch, 1, keys, kv_rank + d_rope]`, which serves as
     /// both key and value.
-    fn absorbed(
+    fn attend_absorbed(
         &self,
         [plain, turned]: [Tensor<4>; 2],
         kept: Tensor<4>,
@@ -170,48 +174,48 @@ impl Latent {
         };
         let plain = plain.matmul(of_heads(&self.key, self.d_nope));
         let q = Tensor::cat(vec![plain, turned], 3);
-        let y = self.weighed([q, kept.clone(), kept], cx);
+        let y = self.attend([q, kept.clone(), kept], cx);
         let y = y.narrow(3, 0, self.kv_rank);
         y.matmul(of_heads(&self.value, self.d_value).swap_dims(2, 3))
     }
 
     /// Applies softmax attention to the visible keys of the context.
-    fn weighed(&self, [q, k, v]: [Tensor<4>; 3], cx: &LayerContext) -> Tensor<4> {
+    fn attend(&self, [q, k, v]: [Tensor<4>; 3], cx: &LayerContext) -> Tensor<4> {
         let relations = Positional {
             visible: cx.visible.clone(),
             offset: cx.span.offset,
             bias: cx.prepared.score_bias.clone(),
             ..Positional::default()
         };
-        noted::bias(cx.pass, cx.layer, q.dims()[2], &relations.bias);
+        recording::note_bias(cx.pass, cx.layer, q.dims()[2], &relations.bias);
         let options = AttentionOptions {
             scale: self.scale,
             softcap: None,
             dropout: cx.pass.key("weights", self.dropout),
         };
-        let attended = Attended {
+        let attended = AttentionInputs {
             q,
             k,
             v,
-            relations,
+            positional: relations,
             options,
-            crossed: false,
-            first: 0,
+            is_cross: false,
+            first_key: 0,
         };
         attended.softmax(cx)
     }
 }
 
 /// Rotates parts of heads by the positions of the pass.
-fn turned(x: Tensor<4>, cx: &LayerContext) -> Tensor<4> {
+fn rotate(x: Tensor<4>, cx: &LayerContext) -> Tensor<4> {
     match &cx.prepared.rotation {
-        Some(rotation) => rotation.turn(x),
+        Some(rotation) => rotation.rotate(x),
         None => x,
     }
 }
 
 /// Pads the last dimension of `x` with zeros up to `width`.
-fn widened(x: Tensor<4>, width: usize) -> Tensor<4> {
+fn pad_width(x: Tensor<4>, width: usize) -> Tensor<4> {
     let [batch, heads, positions, own] = x.dims();
     if own == width {
         return x;
@@ -229,17 +233,17 @@ impl Layer for Latent {
         let queries = self.queries(x.clone(), cx);
         let (latent, shared) = self.latents(others.unwrap_or(x), cx);
         let state = cx.state.as_deref_mut();
-        let y = match state.and_then(LayerState::kept_mut::<Latents>) {
+        let y = match state.and_then(LayerState::decoding_state_mut::<LatentCache>) {
             Some(kept) => {
                 let new = Tensor::cat(vec![latent.clone().unsqueeze_dim(1), shared.clone()], 3);
                 let first = kept.is_empty();
                 let all = kept.append(new);
                 match first {
-                    true => self.by_heads(queries, latent, shared, cx),
-                    false => self.absorbed(queries, all, cx),
+                    true => self.attend_by_heads(queries, latent, shared, cx),
+                    false => self.attend_absorbed(queries, all, cx),
                 }
             }
-            None => self.by_heads(queries, latent, shared, cx),
+            None => self.attend_by_heads(queries, latent, shared, cx),
         };
         let y = y.swap_dims(1, 2);
         self.output
@@ -248,7 +252,7 @@ impl Layer for Latent {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::keeping(Latents::default()),
+            StateUse::Decoding => LayerState::decoding(LatentCache::default()),
             StateUse::Segments => LayerState::None,
         }
     }

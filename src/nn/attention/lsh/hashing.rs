@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 /// The random matrices of all heads and rounds.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rotations {
+pub struct HashRotations {
     /// `[heads, rounds, columns, d_head]`.
     numbers: Vec<f32>,
     heads: usize,
@@ -17,9 +17,9 @@ pub struct Rotations {
     halves: Vec<usize>,
 }
 
-impl Rotations {
+impl HashRotations {
     /// Creates rotations from these values, `[heads, rounds, columns, d_head]`, for these factors of the number of buckets.
-    pub fn of(numbers: Vec<f32>, [heads, rounds]: [usize; 2], factors: &[usize]) -> Self {
+    pub fn from_values(numbers: Vec<f32>, [heads, rounds]: [usize; 2], factors: &[usize]) -> Self {
         Self {
             numbers,
             heads,
@@ -29,14 +29,14 @@ impl Rotations {
     }
 
     /// Draws rotations from a normal distribution.
-    pub fn drawn(
+    pub fn draw(
         stream: &mut Stream,
         [heads, rounds, d_head]: [usize; 3],
         factors: &[usize],
     ) -> Self {
         let columns: usize = factors.iter().map(|factor| factor / 2).sum();
         let numbers = (0..heads * rounds * columns * d_head).map(|_| stream.normal());
-        Self::of(numbers.collect(), [heads, rounds], factors)
+        Self::from_values(numbers.collect(), [heads, rounds], factors)
     }
 
     /// Returns the number of columns of one round.
@@ -86,7 +86,7 @@ impl Rotations {
         let (mut bucket, mut unit, mut rest) = (0, 1, rotated);
         for half in &self.halves {
             let (now, later) = rest.split_at(*half);
-            bucket += unit * largest(now) as u32;
+            bucket += unit * signed_argmax(now) as u32;
             unit *= 2 * *half as u32;
             rest = later;
         }
@@ -95,7 +95,7 @@ impl Rotations {
 }
 
 /// Returns the index of the largest number in `[x; −x]`, the first of equals.
-fn largest(x: &[f32]) -> usize {
+fn signed_argmax(x: &[f32]) -> usize {
     let (mut high, mut low) = ((0, f32::NEG_INFINITY), (0, f32::INFINITY));
     for (i, x) in x.iter().enumerate() {
         if *x > high.1 {
@@ -118,11 +118,11 @@ mod tests {
 
     #[test]
     fn buckets_are_the_nearest_columns() {
-        assert_eq!(largest(&[0.5, -2.0, 1.0]), 4);
-        assert_eq!(largest(&[0.5, -1.0, 2.0]), 2);
+        assert_eq!(signed_argmax(&[0.5, -2.0, 1.0]), 4);
+        assert_eq!(signed_argmax(&[0.5, -1.0, 2.0]), 2);
         // Two factors, of two and four buckets: the first column is the lower digit.
         let columns = vec![1.0, 0.0, 0.0, 1.0, 1.0, 1.0];
-        let rotations = Rotations::of(columns, [1, 1], &[2, 4]);
+        let rotations = HashRotations::from_values(columns, [1, 1], &[2, 4]);
         let x = TensorData::new(vec![1.0f32, 0.1, -1.0, -2.0], [1, 1, 2, 2]);
         let x = Tensor::from_data(x, &Device::flex());
         // (1, 0.1): 1 | 0.1, 1.1; (−1, −2): −1 | −2, −3.

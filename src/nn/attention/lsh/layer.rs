@@ -1,8 +1,8 @@
 //! The LSH attention layer: projections, hashing, planning of chunks, attention.
 
-use super::hashing::Rotations;
-use super::kept::HashedKeys;
-use super::weights::Weights;
+use super::hashing::HashRotations;
+use super::state::HashedKeys;
+use super::weights::WeightArgs;
 use super::{AttentionShape, LshConfig};
 use crate::kernel;
 use crate::kernel::sorted_chunks::{ChunkSizes, SortedChunks, SortedSettings, sorted_chunks};
@@ -34,7 +34,7 @@ pub struct Lsh {
     #[module(skip)]
     config: LshConfig,
     #[module(skip)]
-    rotations: Option<Rotations>,
+    rotations: Option<HashRotations>,
 }
 
 impl Lsh {
@@ -63,7 +63,7 @@ impl Lsh {
     }
 
     /// Sets fixed rotations for every pass in place of drawn ones, for example those that another program drew.
-    pub fn rotate_by(&mut self, rotations: Rotations) {
+    pub fn set_rotations(&mut self, rotations: HashRotations) {
         self.rotations = Some(rotations);
     }
 
@@ -88,7 +88,7 @@ impl Lsh {
         let [rows, heads, tokens, d_head] = q.dims();
         let config = &self.config;
         if tokens <= config.chunk {
-            return SortedChunks::whole([rows, heads, tokens]);
+            return SortedChunks::single_chunk([rows, heads, tokens]);
         }
         let factors = config.factors(tokens, self.context);
         let rotations = self.rotations(&factors, [heads, d_head], pass);
@@ -102,14 +102,14 @@ impl Lsh {
         factors: &[usize],
         [heads, d_head]: [usize; 2],
         pass: &Pass,
-    ) -> Cow<'_, Rotations> {
+    ) -> Cow<'_, HashRotations> {
         if let Some(given) = &self.rotations {
             return Cow::Borrowed(given);
         }
         let config = &self.config;
         let mut stream = pass.shared_stream(Purpose::Hashing, config.redraw);
         let sizes = [heads, config.rounds, d_head];
-        Cow::Owned(Rotations::drawn(&mut stream, sizes, factors))
+        Cow::Owned(HashRotations::draw(&mut stream, sizes, factors))
     }
 
     fn sizes(&self, [rows, heads, tokens]: [usize; 3]) -> ChunkSizes {
@@ -127,7 +127,7 @@ impl Lsh {
 
     /// Plans the order in which the newest queries meet all keys that decoding keeps: new positions are hashed once, and all
     /// positions are sorted again.
-    fn continued(
+    fn plan_decoding(
         &self,
         q: &Tensor<4>,
         k: &Tensor<4>,
@@ -136,7 +136,7 @@ impl Lsh {
     ) -> SortedChunks {
         let [rows, heads, tokens, d_head] = k.dims();
         if tokens <= self.config.chunk {
-            return SortedChunks::whole([rows, heads, tokens]);
+            return SortedChunks::single_chunk([rows, heads, tokens]);
         }
         let factors = self.config.factors(tokens, self.context);
         let drawn = || {
@@ -146,7 +146,7 @@ impl Lsh {
         kept.hash(&factors, drawn, [q, k]);
         let (lengths, buckets) = (cx.visible.lengths.as_deref(), kept.buckets());
         let sizes = self.sizes([rows, heads, tokens]);
-        SortedChunks::of_parts(sizes, |part| &buckets[part], lengths)
+        SortedChunks::from_parts(sizes, |part| &buckets[part], lengths)
     }
 }
 
@@ -161,20 +161,20 @@ impl Layer for Lsh {
         let mut q = self.split(self.query_key.forward(x.clone()));
         let mut v = self.split(self.value.forward(x));
         if let Some(rotation) = &cx.prepared.rotation {
-            q = rotation.turn(q);
+            q = rotation.rotate(q);
             if rotation.values {
-                v = rotation.turn(v);
+                v = rotation.rotate(v);
             }
         }
         let mut k = self.normalised(q.clone());
         let mut state = cx.state.take();
         let plan = match state
             .as_deref_mut()
-            .and_then(LayerState::kept_mut::<HashedKeys>)
+            .and_then(LayerState::decoding_state_mut::<HashedKeys>)
         {
             Some(kept) => {
                 (k, v) = kept.append(k, v);
-                self.continued(&q, &k, kept, cx)
+                self.plan_decoding(&q, &k, kept, cx)
             }
             None => {
                 let lengths = cx.visible.lengths.as_deref();
@@ -193,7 +193,7 @@ impl Layer for Lsh {
                 .filter(|key| key.p > 0.0),
             first: tokens - queries,
         };
-        Weights {
+        WeightArgs {
             q: &q,
             k: &k,
             settings: &settings,
@@ -207,7 +207,7 @@ impl Layer for Lsh {
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::keeping(HashedKeys::default()),
+            StateUse::Decoding => LayerState::decoding(HashedKeys::default()),
             StateUse::Segments => LayerState::None,
         }
     }

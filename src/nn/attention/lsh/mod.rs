@@ -14,21 +14,21 @@
 //! token by token meets, for each token, the keys that sorting yields at that time.
 
 mod hashing;
-mod kept;
 mod layer;
+mod state;
 mod weights;
 
 use super::multi_head::MultiHeadConfig;
-use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
-pub use hashing::Rotations;
-pub use kept::HashedKeys;
+pub use hashing::HashRotations;
 pub use layer::Lsh;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::HashedKeys;
 
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
@@ -39,10 +39,10 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum number of rounds, and of chunks on one side.
-const MOST: usize = 64;
+const MAX_ROUNDS: usize = 64;
 
 /// Maximum number of buckets.
-const MOST_BUCKETS: usize = 1 << 24;
+const MAX_BUCKETS: usize = 1 << 24;
 
 /// Settings of LSH attention: the supported settings of multi-head attention, and those of buckets and chunks.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -53,7 +53,7 @@ pub struct LshConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// Number of hashing rounds. Source: Kitaev et al. 2020, section 2.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_ROUNDS))]
     pub rounds: usize,
     /// Number of buckets: one even number, or its even factors, whose hashes are drawn separately. When absent, it follows the
     /// length: a power of two, with one to two buckets per chunk, in two factors if that is many. Source: Kitaev et al. 2020,
@@ -61,13 +61,13 @@ pub struct LshConfig {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub buckets: Option<Vec<usize>>,
     /// Positions of a chunk. Source: Kitaev et al. 2020, section 2.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub chunk: usize,
     /// Number of chunks before its own that a position attends to.
-    #[schemars(range(max = MOST))]
+    #[schemars(range(max = MAX_ROUNDS))]
     pub look_back: usize,
     /// Number of chunks after its own that a position attends to.
-    #[schemars(range(max = MOST))]
+    #[schemars(range(max = MAX_ROUNDS))]
     pub look_ahead: usize,
     /// Whether each training step draws its own rotations; otherwise all steps use those of evaluation.
     pub redraw: bool,
@@ -111,7 +111,7 @@ impl LshConfig {
     }
 
     /// Returns the number of slots that a position attends to in all rounds.
-    fn met(&self) -> usize {
+    fn slots_attended(&self) -> usize {
         let window = self
             .chunk
             .saturating_mul(self.look_back + 1 + self.look_ahead);
@@ -129,9 +129,9 @@ impl LshConfig {
         let all = buckets
             .iter()
             .fold(1, |all: usize, n| all.saturating_mul(*n));
-        if buckets.is_empty() || all > MOST_BUCKETS {
+        if buckets.is_empty() || all > MAX_BUCKETS {
             let rule = format!(
-                "buckets = {buckets:?} makes {all} buckets; it takes one number or its factors, up to {MOST_BUCKETS}; leave it \
+                "buckets = {buckets:?} makes {all} buckets; it takes one number or its factors, up to {MAX_BUCKETS}; leave it \
                  out to follow the length"
             );
             at.fault(&["buckets"], rule);
@@ -183,13 +183,13 @@ impl AttentionFacts for LshConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            reads: Reads::EitherWay,
+            reads: ReadingDirection::Either,
             positions: &[HeadEffect::Rotation],
             segments: false,
             across: false,
@@ -207,22 +207,22 @@ impl AttentionFacts for LshConfig {
 
     fn keys(&self, tokens: usize, _causal: bool) -> usize {
         match self.depends_on_whole_row(tokens) {
-            true => self.met(),
+            true => self.slots_attended(),
             false => tokens,
         }
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("rounds", self.rounds, MOST);
-        at.count("chunk", self.chunk, LONGEST);
+        at.count("rounds", self.rounds, MAX_ROUNDS);
+        at.count("chunk", self.chunk, MAX_POSITIONS);
         for (key, chunks) in [
             ("look_back", self.look_back),
             ("look_ahead", self.look_ahead),
         ] {
-            if chunks > MOST {
+            if chunks > MAX_ROUNDS {
                 at.fault(
                     &[key],
-                    format!("{key} = {chunks} is not between 0 and {MOST}"),
+                    format!("{key} = {chunks} is not between 0 and {MAX_ROUNDS}"),
                 );
             }
         }
@@ -234,7 +234,7 @@ impl AttentionFacts for LshConfig {
     }
 
     /// Queries, their keys, values and the result; the sorted order and each query's maximum and sum.
-    fn kept(&self, d_model: usize) -> u128 {
+    fn activations(&self, d_model: usize) -> u128 {
         let width = (self.heads.n_heads * self.heads.d_head(d_model)) as u128;
         4 * width + (self.heads.n_heads * (self.rounds + 2)) as u128
     }

@@ -2,13 +2,13 @@
 
 use crate::kernel;
 use crate::kernel::sorted_chunks::{SELF_SCORE, SortedSettings};
-use crate::nn::attention::entropy::spread;
+use crate::nn::attention::entropy::spread_indices;
 use crate::nn::pass::Pass;
-use crate::nn::probe::Sample;
+use crate::nn::probe::ProbeSample;
 use burn::tensor::{Tensor, TensorData};
 
 /// The arguments of the kernel.
-pub(super) struct Weights<'a> {
+pub(super) struct WeightArgs<'a> {
     /// The newest queries, `[batch, heads, queries, d_head]`.
     pub q: &'a Tensor<4>,
     /// All keys, `[batch, heads, tokens, d_head]`.
@@ -18,7 +18,7 @@ pub(super) struct Weights<'a> {
 }
 
 /// One head of one row of the batch.
-struct Head {
+struct HeadWeights {
     /// Position of the first query.
     first: usize,
     q: Vec<f32>,
@@ -30,7 +30,7 @@ struct Head {
     head: usize,
 }
 
-impl Weights<'_> {
+impl WeightArgs<'_> {
     /// Notes entropies and records all weights, as the pass asks.
     pub(super) fn observe(&self, pass: &Pass, layer: usize) {
         if let Some(probe) = pass.probe()
@@ -44,9 +44,9 @@ impl Weights<'_> {
     }
 
     /// Returns the mean entropy in nats over heads and some queries of a row, padding left out.
-    fn entropy(&self, Sample { row, length, .. }: Sample) -> f64 {
-        let wanted = self.settings.wanted();
-        let queries = spread(length.unwrap_or(wanted.len()).clamp(1, wanted.len()));
+    fn entropy(&self, ProbeSample { row, length, .. }: ProbeSample) -> f64 {
+        let wanted = self.settings.wanted_queries();
+        let queries = spread_indices(length.unwrap_or(wanted.len()).clamp(1, wanted.len()));
         let lengths = self.settings.visible.lengths.as_ref();
         let tokens = lengths.map_or(usize::MAX, |lengths| lengths[row]);
         let places = queries.into_iter().map(|query| wanted.start + query);
@@ -65,7 +65,7 @@ impl Weights<'_> {
 
     /// Returns all weights, `[batch, heads, queries, keys]`.
     fn all(&self) -> Tensor<4> {
-        let ([batch, heads, tokens, _], wanted) = (self.k.dims(), self.settings.wanted());
+        let ([batch, heads, tokens, _], wanted) = (self.k.dims(), self.settings.wanted_queries());
         let mut all = Vec::with_capacity(batch * heads * wanted.len() * tokens);
         for (row, head) in (0..batch).flat_map(|row| (0..heads).map(move |head| (row, head))) {
             let head = self.head(row, head);
@@ -78,7 +78,7 @@ impl Weights<'_> {
         Tensor::from_data(data, &kernel::untracked(self.q.clone()).device())
     }
 
-    fn head(&self, row: usize, head: usize) -> Head {
+    fn head(&self, row: usize, head: usize) -> HeadWeights {
         let [_, _, tokens, d_head] = self.k.dims();
         let numbers = |x: &Tensor<4>| -> Vec<f32> {
             let x = x.clone().narrow(0, row, 1).narrow(1, head, 1);
@@ -94,7 +94,7 @@ impl Weights<'_> {
             }
         }
         let [_, _, queries, _] = self.q.dims();
-        Head {
+        HeadWeights {
             first: tokens - queries,
             q: numbers(self.q),
             k: numbers(self.k),
@@ -106,7 +106,7 @@ impl Weights<'_> {
     }
 }
 
-impl Head {
+impl HeadWeights {
     /// Returns the weight of every key for a query: one softmax over the keys of all rounds.
     fn weights(&self, settings: &SortedSettings, query: usize) -> Vec<f64> {
         let (plan, d) = (&settings.plan, self.d_head);

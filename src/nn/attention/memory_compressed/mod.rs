@@ -11,13 +11,13 @@
 //! Decoding keeps compressed keys and values, and the keys and values of the incomplete block.
 
 mod blocks;
-mod kept;
+mod state;
 
-use super::cache::behind;
-use super::linformer::without_padding;
+use super::cache::append_to;
+use super::linformer::zero_padding;
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, Attended, AttentionFacts, AttentionShape, Kind};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionInputs, AttentionShape, Kind};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::kernel::{Pattern, Positional, Visibility};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
@@ -25,12 +25,12 @@ use crate::nn::linear::Linear;
 use crate::nn::role::{BIAS, Roles};
 use crate::nn::state::{LayerState, StateUse};
 use crate::one_table::{is_usual, one_table};
-use blocks::Blocks;
+use blocks::CompressedMask;
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
-pub use kept::Compressed;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+pub use state::CompressedState;
 
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
@@ -50,7 +50,7 @@ pub struct MemoryCompressedConfig {
     pub heads: MultiHeadConfig,
     /// Number of positions that a compressed key stands for: width and stride of the convolution.
     /// Source: Liu et al. 2018, section 4.2.3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     pub factor: usize,
     /// Whether all queries see an additional learned key and value, initially zeros.
     #[serde(skip_serializing_if = "is_usual")]
@@ -118,7 +118,7 @@ impl AttentionFacts for MemoryCompressedConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.heads = heads;
     }
 
@@ -143,11 +143,11 @@ impl AttentionFacts for MemoryCompressedConfig {
     }
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
-        at.count("factor", self.factor, LONGEST);
+        at.count("factor", self.factor, MAX_POSITIONS);
         self.heads.faults(d_model, at)
     }
 
-    fn faults_within(&self, context: Option<usize>, causal: bool, at: &mut TableFaults) {
+    fn faults_in_context(&self, context: Option<usize>, causal: bool, at: &mut TableFaults) {
         let Some(context) = context.filter(|context| causal && *context < self.factor) else {
             return;
         };
@@ -159,9 +159,9 @@ impl AttentionFacts for MemoryCompressedConfig {
     }
 
     /// Besides what all heads keep: the compressed keys and values, less than one of each per position.
-    fn kept(&self, d_model: usize) -> u128 {
+    fn activations(&self, d_model: usize) -> u128 {
         let compressed = 2 * self.kv_width(d_model);
-        self.heads.kept(d_model) + compressed.div_ceil(self.factor.max(1) as u128)
+        self.heads.activations(d_model) + compressed.div_ceil(self.factor.max(1) as u128)
     }
 
     fn products(&self, d_model: usize, pairs: [usize; 3]) -> u128 {
@@ -181,7 +181,7 @@ impl MemoryCompressedConfig {
 
 impl MemoryCompressed {
     /// Compresses `[batch, kv heads, blocks·factor, d_head]` to `[batch, kv heads, blocks, d_head]`.
-    fn compressed(&self, x: Tensor<4>, map: &Linear) -> Tensor<4> {
+    fn compress(&self, x: Tensor<4>, map: &Linear) -> Tensor<4> {
         let [batch, heads, positions, d_head] = x.dims();
         let blocks = positions / self.factor;
         let x = x.swap_dims(1, 2);
@@ -204,7 +204,7 @@ impl MemoryCompressed {
     }
 
     /// Returns the compressed keys and values of a whole text; `None` if there are none.
-    fn of_text(&self, kv: [Tensor<4>; 2], visible: &Visibility) -> Option<[Tensor<4>; 2]> {
+    fn compress_text(&self, kv: [Tensor<4>; 2], visible: &Visibility) -> Option<[Tensor<4>; 2]> {
         let [batch, heads, positions, d_head] = kv[0].dims();
         let rest = positions % self.factor;
         let null = self.null(&kv[0]);
@@ -214,7 +214,7 @@ impl MemoryCompressed {
         let kv = match visible.causal {
             true => kv.map(|x| x.narrow(2, 0, positions - rest)),
             false => kv.map(|x| {
-                let x = without_padding(x, visible.lengths.as_deref());
+                let x = zero_padding(x, visible.lengths.as_deref());
                 if rest == 0 {
                     return x;
                 }
@@ -224,8 +224,8 @@ impl MemoryCompressed {
             }),
         };
         let [k, v] = kv;
-        let k = self.compressed(k, &self.compress_keys);
-        let v = self.compressed(v, &self.compress_values);
+        let k = self.compress(k, &self.compress_keys);
+        let v = self.compress(v, &self.compress_values);
         let Some([null_key, null_value]) = null else {
             return Some([k, v]);
         };
@@ -234,13 +234,17 @@ impl MemoryCompressed {
     }
 
     /// Adds the next positions to the state and returns all compressed keys and values.
-    fn continued(&self, kv: [Tensor<4>; 2], state: &mut Compressed) -> Option<[Tensor<4>; 2]> {
+    fn compress_next(
+        &self,
+        kv: [Tensor<4>; 2],
+        state: &mut CompressedState,
+    ) -> Option<[Tensor<4>; 2]> {
         if state.whole.is_empty()
             && let Some([key, value]) = self.null(&kv[0])
         {
             state.whole.append(key, value, None);
         }
-        let [k, v] = behind(state.unfinished.take(), kv);
+        let [k, v] = append_to(state.unfinished.take(), kv);
         let positions = k.dims()[2];
         let rest = positions % self.factor;
         let whole = positions - rest;
@@ -249,21 +253,21 @@ impl MemoryCompressed {
             state.unfinished = Some([last(&k), last(&v)]);
         }
         if whole > 0 {
-            let k = self.compressed(k.narrow(2, 0, whole), &self.compress_keys);
-            let v = self.compressed(v.narrow(2, 0, whole), &self.compress_values);
+            let k = self.compress(k.narrow(2, 0, whole), &self.compress_keys);
+            let v = self.compress(v.narrow(2, 0, whole), &self.compress_values);
             state.whole.append(k, v, None);
         }
         state.whole.all().map(|(k, v)| [k, v])
     }
 
-    fn weighed(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
-        let Attended { q, k, v, .. } = attended;
+    fn attend(&self, attended: AttentionInputs, cx: &mut LayerContext) -> Tensor<4> {
+        let AttentionInputs { q, k, v, .. } = attended;
         let state = cx.state.as_deref_mut();
-        let state = state.and_then(LayerState::kept_mut::<Compressed>);
+        let state = state.and_then(LayerState::decoding_state_mut::<CompressedState>);
         let decodes = state.is_some();
         let kv = match state {
-            Some(state) => self.continued([k, v], state),
-            None => self.of_text([k, v], cx.visible),
+            Some(state) => self.compress_next([k, v], state),
+            None => self.compress_text([k, v], cx.visible),
         };
         let Some([k, v]) = kv else {
             return q.zeros_like();
@@ -274,7 +278,7 @@ impl MemoryCompressed {
             false => cx.visible.lengths.is_none(),
         };
         let pattern = (!all).then(|| {
-            Pattern::new(Blocks {
+            Pattern::new(CompressedMask {
                 factor: self.factor,
                 null: usize::from(self.null_key.is_some()),
                 causal: cx.visible.causal,
@@ -290,14 +294,14 @@ impl MemoryCompressed {
             offset: cx.span.offset,
             ..Positional::default()
         };
-        let attended = Attended {
+        let attended = AttentionInputs {
             q,
             k,
             v,
-            relations,
+            positional: relations,
             options: attended.options,
-            crossed: false,
-            first: 0,
+            is_cross: false,
+            first_key: 0,
         };
         attended.softmax_over_summaries(cx)
     }
@@ -306,12 +310,12 @@ impl MemoryCompressed {
 impl Layer for MemoryCompressed {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3> {
         self.heads
-            .forward_with(x, cx, |attended, cx| self.weighed(attended, cx))
+            .forward_with(x, cx, |attended, cx| self.attend(attended, cx))
     }
 
     fn empty_state(&self, of: StateUse) -> LayerState {
         match of {
-            StateUse::Decoding => LayerState::keeping(Compressed::new(self.factor)),
+            StateUse::Decoding => LayerState::decoding(CompressedState::new(self.factor)),
             StateUse::Segments => LayerState::None,
         }
     }

@@ -31,12 +31,12 @@ impl Gate {
     /// Builds the map W_G; its random draws are independent of all other maps'.
     pub(super) fn init(self, d_model: usize, heads: [usize; 2], bias: bool, init: &Init) -> Linear {
         let width = self.width(heads);
-        Linear::new(d_model, width, bias, MatrixRole::Inner, &init.of("gate"))
+        Linear::new(d_model, width, bias, MatrixRole::Inner, &init.part("gate"))
     }
 }
 
 /// Multiplies results `[batch, seq, heads·d_head]` by the gate of `x` `[batch, seq, d_model]`.
-pub(super) fn gated(y: Tensor<3>, gate: &Linear, x: Tensor<3>, heads: usize) -> Tensor<3> {
+pub(super) fn apply_gate(y: Tensor<3>, gate: &Linear, x: Tensor<3>, heads: usize) -> Tensor<3> {
     let gate = gate.forward(x);
     let [batch, seq, width] = y.dims();
     if gate.dims()[2] == width {

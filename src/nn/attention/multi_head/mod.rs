@@ -7,7 +7,7 @@
 //! (`diversity`).
 
 pub mod gate;
-mod reading;
+mod inputs;
 mod same_segment;
 pub mod sinks;
 
@@ -15,7 +15,7 @@ use super::diversity;
 use super::global_tokens::{self, GlobalHeads};
 pub use super::heads::MultiHeadConfig;
 use super::segments::SegmentMemory;
-use super::{Attended, AttentionShape, KeyWeighing, Kind, LayerCache};
+use super::{AttentionInputs, AttentionShape, KeyWeighing, Kind, LayerCache};
 use crate::kernel::{Operand, Visibility, Window};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::layer::{Layer, LayerContext};
@@ -144,7 +144,7 @@ impl MultiHead {
     }
 
     /// Restricts the attention to the keys of a window.
-    pub fn within(self, window: Window) -> Self {
+    pub fn with_window(self, window: Window) -> Self {
         Self {
             window: Some(window),
             ..self
@@ -152,7 +152,7 @@ impl MultiHead {
     }
 
     /// Replaces the softmax over all visible keys by another way to weigh them.
-    pub fn weighed(self, weighs: impl KeyWeighing + 'static) -> Self {
+    pub fn with_weighing(self, weighs: impl KeyWeighing + 'static) -> Self {
         Self {
             weighs: Some(Arc::new(weighs)),
             ..self
@@ -174,7 +174,7 @@ impl MultiHead {
     }
 
     /// Clamps the elements of queries, keys or values to the configured range.
-    pub(super) fn clipped(&self, x: Tensor<3>) -> Tensor<3> {
+    pub(super) fn clip(&self, x: Tensor<3>) -> Tensor<3> {
         match self.clip {
             Some(most) => x.clamp(-most, most),
             None => x,
@@ -194,15 +194,15 @@ impl MultiHead {
 
     /// Computes keys and values of `source` `[batch, keys, d_model]`, by heads.
     fn keys_and_values(&self, source: Operand) -> (Tensor<4>, Tensor<4>) {
-        let k = self.clipped(self.key.of(source.clone()));
+        let k = self.clip(self.key.forward_operand(source.clone()));
         let k = self.split(k, self.n_kv_heads, Some(&self.key_norm));
-        let v = self.clipped(self.value.of(source));
+        let v = self.clip(self.value.forward_operand(source));
         let v = self.split(v, self.n_kv_heads, None);
         (k, v)
     }
 
     /// Returns the sink scores, `[heads]`.
-    fn sinks_of_heads(&self, device: &Device) -> Option<Tensor<1>> {
+    fn sink_scores(&self, device: &Device) -> Option<Tensor<1>> {
         let learned = self.sinks.as_ref();
         self.sinks_kind.scores(learned, self.n_heads, device)
     }
@@ -211,11 +211,11 @@ impl MultiHead {
     fn visible(&self, cx: &LayerContext) -> Visibility {
         let mut visible = cx.visible.clone();
         if cx.memory.is_none() {
-            let trains = cx.pass.trains();
+            let trains = cx.pass.is_training();
             let same_length = || self.segments.and_then(|segments| segments.window(trains));
             visible.window = self.window.clone().or_else(same_length);
             if self.sees_globals {
-                visible = global_tokens::seen(visible, self.global.is_none());
+                visible = global_tokens::with_global_pattern(visible, self.global.is_none());
             }
         }
         visible
@@ -229,7 +229,7 @@ impl MultiHead {
         &self,
         x: Tensor<3>,
         cx: &mut LayerContext,
-        weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
+        weigh: impl FnOnce(AttentionInputs, &mut LayerContext) -> Tensor<4>,
     ) -> Tensor<3> {
         self.forward_reaching(x, cx, self.reach(), weigh)
     }
@@ -241,23 +241,23 @@ impl MultiHead {
         x: Tensor<3>,
         cx: &mut LayerContext,
         reach: Option<usize>,
-        weigh: impl FnOnce(Attended, &mut LayerContext) -> Tensor<4>,
+        weigh: impl FnOnce(AttentionInputs, &mut LayerContext) -> Tensor<4>,
     ) -> Tensor<3> {
         let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
-        let attended = self.attended(x, cx, reach);
-        let offset = attended.relations.offset;
+        let attended = self.attention_inputs(x, cx, reach);
+        let offset = attended.positional.offset;
         // In cross-attention the lengths are those of the memory's keys; lengths of the queries are not known.
-        let lengths = attended.relations.visible.lengths.clone();
-        let lengths = lengths.filter(|_| !attended.crossed);
+        let lengths = attended.positional.visible.lengths.clone();
+        let lengths = lengths.filter(|_| !attended.is_cross);
         // Columns that encode segments are not part of the values.
-        let y = self.of_values(weigh(attended, cx));
+        let y = self.trim_to_values(weigh(attended, cx));
         if self.head_diversity > 0.0 && cx.state.is_none() {
             let of_queries = |length: &usize| length.saturating_sub(offset);
             let lengths: Option<Vec<usize>> =
                 lengths.map(|lengths| lengths.iter().map(of_queries).collect());
-            diversity::add(&y, lengths.as_deref(), self.head_diversity, cx.pass);
+            diversity::add_loss(&y, lengths.as_deref(), self.head_diversity, cx.pass);
         }
-        self.put_out(y, gating)
+        self.project_output(y, gating)
     }
 
     /// Like [`Self::forward_with`] with only queries, for a kind that has its own state of a memory's keys and values.
@@ -267,13 +267,13 @@ impl MultiHead {
         weigh: impl FnOnce(Tensor<4>) -> Tensor<4>,
     ) -> Tensor<3> {
         let gating = self.gate.as_ref().map(|gate| (gate, x.clone()));
-        let q = self.clipped(self.query.forward(x));
+        let q = self.clip(self.query.forward(x));
         let q = self.split(q, self.n_heads, Some(&self.query_norm));
-        self.put_out(weigh(q), gating)
+        self.project_output(weigh(q), gating)
     }
 
     /// Cuts off columns beyond those of the values.
-    fn of_values(&self, y: Tensor<4>) -> Tensor<4> {
+    fn trim_to_values(&self, y: Tensor<4>) -> Tensor<4> {
         let [_, heads, _, width] = y.dims();
         match heads * width == self.n_heads * self.d_head {
             true => y,
@@ -282,12 +282,12 @@ impl MultiHead {
     }
 
     /// Merges the heads' results, gates them with the queries' input if there is a gate, and applies the output projection.
-    fn put_out(&self, y: Tensor<4>, gating: Option<(&Linear, Tensor<3>)>) -> Tensor<3> {
+    fn project_output(&self, y: Tensor<4>, gating: Option<(&Linear, Tensor<3>)>) -> Tensor<3> {
         let [batch, _, queries, _] = y.dims();
         let y = y.swap_dims(1, 2);
         let y = y.reshape([batch, queries, self.n_heads * self.d_head]);
         self.output.forward(match gating {
-            Some((gate, x)) => gate::gated(y, gate, x, self.n_heads),
+            Some((gate, x)) => gate::apply_gate(y, gate, x, self.n_heads),
             None => y,
         })
     }
@@ -315,7 +315,7 @@ impl Layer for MultiHead {
         match of {
             StateUse::Decoding => match &self.weighs {
                 Some(weighs) => weighs.empty_state(),
-                None => LayerState::keeping(LayerCache::default()),
+                None => LayerState::decoding(LayerCache::default()),
             },
             StateUse::Segments => LayerState::None,
         }

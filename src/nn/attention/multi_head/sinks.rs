@@ -23,7 +23,7 @@ pub enum Sinks {
 
 impl Sinks {
     /// Reports a fault if sinks are set for a kind of attention that does not support them.
-    pub(in crate::nn::attention) fn out_of_place(self, kind: &str, at: &mut TableFaults) {
+    pub(in crate::nn::attention) fn unsupported_fault(self, kind: &str, at: &mut TableFaults) {
         if self != Self::None {
             let rule = format!(
                 "kind = \"{kind}\" has no place for sinks here; leave sinks out, or use multi_head or sliding_window without global"
@@ -34,7 +34,7 @@ impl Sinks {
 
     /// Builds the parameter for `heads` heads, if sinks are learned.
     pub(super) fn init(self, heads: usize, init: &Init) -> Option<Param<Tensor<1>>> {
-        (self == Self::Learned).then(|| init.of("sinks").vector(heads, 0.0))
+        (self == Self::Learned).then(|| init.part("sinks").vector(heads, 0.0))
     }
 
     /// Returns the extra score of each head, `[heads]`.

@@ -12,8 +12,8 @@ mod runs;
 mod weighing;
 
 use super::multi_head::{MultiHead, MultiHeadConfig};
-use super::{Abilities, AttentionFacts, AttentionShape, Kind, Reads};
-use crate::faults::{LONGEST, TableFaults};
+use super::{Abilities, AttentionFacts, AttentionShape, Kind, ReadingDirection};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::nn::init::Init;
 use crate::nn::position::HeadEffect;
 use crate::one_table::one_table;
@@ -38,7 +38,7 @@ pub struct StridedConfig {
     #[schemars(!skip, flatten)]
     pub heads: MultiHeadConfig,
     /// The stride l; the root of the context when absent. Source: Child et al. 2019, section 4.3.
-    #[schemars(range(min = 1, max = crate::faults::LONGEST))]
+    #[schemars(range(min = 1, max = crate::faults::MAX_POSITIONS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stride: Option<usize>,
     /// Number of heads, counted from the first, that see the last positions; half of them when absent.
@@ -80,7 +80,7 @@ impl StridedConfig {
 
     /// Builds the attention layer for this shape over these keys.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> MultiHead {
-        MultiHead::new(&self.heads, shape, init).weighed(self.strides(shape.context))
+        MultiHead::new(&self.heads, shape, init).with_weighing(self.strides(shape.context))
     }
 }
 
@@ -93,14 +93,14 @@ impl AttentionFacts for StridedConfig {
         self.heads.clone()
     }
 
-    fn take_heads(&mut self, heads: MultiHeadConfig) {
+    fn set_heads(&mut self, heads: MultiHeadConfig) {
         self.local_heads = scaled_heads(self.local_heads, &self.heads, &heads);
         self.heads = heads;
     }
 
     fn abilities(&self) -> Abilities {
         Abilities {
-            reads: Reads::LeftToRight,
+            reads: ReadingDirection::Causal,
             positions: &[HeadEffect::Rotation, HeadEffect::Bias],
             prefix: false,
             segments: false,
@@ -120,7 +120,7 @@ impl AttentionFacts for StridedConfig {
 
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         if let Some(stride) = self.stride {
-            at.count("stride", stride, LONGEST);
+            at.count("stride", stride, MAX_POSITIONS);
         }
         let heads = self.heads.n_heads;
         if let Some(local) = self.local_heads.filter(|local| *local > heads) {

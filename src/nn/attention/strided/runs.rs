@@ -17,7 +17,7 @@ pub(super) struct Runs {
 
 impl Runs {
     /// Rearranges `[batch, heads, positions, d_head]` into runs, `[batch·l, heads, length, d_head]`.
-    pub fn of(self, x: Tensor<4>) -> Tensor<4> {
+    pub fn to_runs(self, x: Tensor<4>) -> Tensor<4> {
         let [batch, heads, _, d_head] = x.dims();
         let x = x.swap_dims(1, 2);
         let behind = self.length * self.stride - self.positions;
@@ -35,7 +35,7 @@ impl Runs {
     }
 
     /// Rearranges runs `[batch·l, heads, length, d_head]` back to `[batch, heads, positions, d_head]`.
-    pub fn back(self, y: Tensor<4>) -> Tensor<4> {
+    pub fn undo_runs(self, y: Tensor<4>) -> Tensor<4> {
         let [rows, heads, length, d_head] = y.dims();
         let batch = rows / self.stride;
         let y = y.swap_dims(1, 2);

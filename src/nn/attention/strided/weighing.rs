@@ -1,13 +1,13 @@
 //! The weighing of keys in the heads of the strided pattern: the last keys through a window, every stride-th in runs.
 
-use super::super::{Attended, KeyWeighing};
+use super::super::{AttentionInputs, KeyWeighing};
 use super::runs::{Runs, indices};
 use crate::kernel::{
-    self, AttentionOptions, Documents, DropKey, Positional, Query, ScoreBias, SeenKeys, Visibility,
-    Window,
+    self, AttentionOptions, Documents, DropKey, KeyPattern, Positional, Query, ScoreBias,
+    Visibility, Window,
 };
 use crate::nn::layer::LayerContext;
-use crate::rng::part;
+use crate::rng::part_coordinate;
 use burn::tensor::Tensor;
 use std::ops::Range;
 
@@ -20,8 +20,8 @@ pub(super) struct Strides {
     pub local: usize,
 }
 
-impl SeenKeys for Strides {
-    fn of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
+impl KeyPattern for Strides {
+    fn keys_of_query(&self, query: Query, _: usize, see: &mut dyn FnMut(Range<usize>)) {
         let (position, stride) = (query.position, self.stride);
         if query.head < self.local {
             return see(position.saturating_sub(stride)..position + 1);
@@ -37,29 +37,29 @@ impl SeenKeys for Strides {
 }
 
 impl KeyWeighing for Strides {
-    fn weigh(&self, attended: Attended, cx: &mut LayerContext) -> Tensor<4> {
-        let plain = attended.relations.visible.pattern.clone();
-        let attended = attended.seeing(*self);
+    fn weigh(&self, attended: AttentionInputs, cx: &mut LayerContext) -> Tensor<4> {
+        let plain = attended.positional.visible.pattern.clone();
+        let attended = attended.restricted_to(*self);
         let [_, heads, queries, keys, _] = attended.dims();
-        let from_start = attended.relations.offset == 0 && queries == keys;
-        let by_distance = !matches!(attended.relations.bias, ScoreBias::Dense(_));
+        let from_start = attended.positional.offset == 0 && queries == keys;
+        let by_distance = !matches!(attended.positional.bias, ScoreBias::Dense(_));
         if !by_distance || !(from_start || queries == 1) {
             // Keys stay in their order if a text is continued by more than one position.
             return attended.softmax(cx);
         }
-        attended.observed(cx);
-        let mut attended = attended.ungrouped();
-        attended.relations.visible.pattern = plain;
+        attended.observe(cx);
+        let mut attended = attended.repeat_kv_heads();
+        attended.positional.visible.pattern = plain;
         let local = self.local.min(heads);
         let mut parts = Vec::with_capacity(2);
         if local > 0 {
-            parts.push(self.last(attended.heads(0..local)));
+            parts.push(self.attend_last(attended.heads(0..local)));
         }
         if local < heads {
             let others = attended.heads(local..heads);
             parts.push(match from_start {
-                true => self.in_runs(others),
-                false => self.of_one(others),
+                true => self.attend_in_runs(others),
+                false => self.attend_newest(others),
             });
         }
         Tensor::cat(parts, 1)
@@ -68,17 +68,17 @@ impl KeyWeighing for Strides {
 
 impl Strides {
     /// Applies attention to the last keys.
-    fn last(self, mut heads: Attended) -> Tensor<4> {
-        heads.relations.visible.window = Some(Window {
+    fn attend_last(self, mut heads: AttentionInputs) -> Tensor<4> {
+        heads.positional.visible.window = Some(Window {
             before: self.stride,
             after: 0,
             dilation: [].into(),
         });
-        let Attended {
+        let AttentionInputs {
             q,
             k,
             v,
-            relations,
+            positional: relations,
             options,
             ..
         } = heads;
@@ -86,13 +86,13 @@ impl Strides {
     }
 
     /// Applies attention of each position to those with the same remainder, as runs.
-    fn in_runs(self, heads: Attended) -> Tensor<4> {
+    fn attend_in_runs(self, heads: AttentionInputs) -> Tensor<4> {
         let [_, _, positions, _, _] = heads.dims();
-        let Attended {
+        let AttentionInputs {
             q,
             k,
             v,
-            relations,
+            positional: relations,
             options,
             ..
         } = heads;
@@ -101,24 +101,24 @@ impl Strides {
             positions,
             length: positions.div_ceil(self.stride),
         };
-        let [q, k, v] = [q, k, v].map(|x| runs.of(x));
+        let [q, k, v] = [q, k, v].map(|x| runs.to_runs(x));
         let relations = Positional {
             visible: runs.visible(relations.visible),
             bias: runs.bias(relations.bias),
             ..relations
         };
         let y = kernel::attention(q, k, v, relations, self.options(options));
-        runs.back(y)
+        runs.undo_runs(y)
     }
 
     /// Applies attention of a single query, the newest, to every stride-th key.
-    fn of_one(self, heads: Attended) -> Tensor<4> {
+    fn attend_newest(self, heads: AttentionInputs) -> Tensor<4> {
         let [_, _, _, keys, _] = heads.dims();
-        let Attended {
+        let AttentionInputs {
             q,
             k,
             v,
-            relations,
+            positional: relations,
             options,
             ..
         } = heads;
@@ -164,7 +164,7 @@ impl Strides {
     fn options(self, options: AttentionOptions) -> AttentionOptions {
         let apart = |key: DropKey| DropKey {
             first_row: key.first_row * self.stride as u64,
-            site: part(key.site, "strided"),
+            site: part_coordinate(key.site, "strided"),
             ..key
         };
         AttentionOptions {

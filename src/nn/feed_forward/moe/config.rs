@@ -8,23 +8,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum number of experts.
-pub(super) const MOST_EXPERTS: usize = 1 << 16;
+pub(super) const MAX_EXPERTS: usize = 1 << 16;
 
 /// Settings of a mixture of experts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct MoeConfig {
     /// Number of experts. Source: Shazeer et al. 2017, section 2.
-    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[schemars(range(min = 1, max = MAX_EXPERTS))]
     pub n_experts: usize,
     /// Number of experts that a token uses. Source: Shazeer et al. 2017, section 2.1.
-    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[schemars(range(min = 1, max = MAX_EXPERTS))]
     pub top_k: usize,
     /// The form of each expert.
     pub expert: ExpertConfig,
     /// Number of experts that every token uses beside those it is routed to; they form one layer with this multiple of an
     /// expert's inner width. Source: Dai et al. 2024, DeepSeekMoE, section 3.2.
-    #[schemars(range(max = MOST_EXPERTS))]
+    #[schemars(range(max = MAX_EXPERTS))]
     #[serde(skip_serializing_if = "is_usual")]
     pub shared: usize,
     /// Whether a gate multiplies the shared experts' output for a token: σ of a product with the token's vector. Source: Qwen
@@ -48,16 +48,16 @@ pub struct MoeConfig {
     pub scale: f64,
     /// Number of groups of consecutive experts, of which a token uses only the `top_groups` whose `group_best` best scores have
     /// the largest sum. Source: DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2.
-    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[schemars(range(min = 1, max = MAX_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub groups: Option<usize>,
     /// Number of groups whose experts a token may use, fewer than `groups`.
-    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[schemars(range(min = 1, max = MAX_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub top_groups: Option<usize>,
     /// Number of best scores of a group that are added up to rank it; 2 when absent, 1 in DeepSeek-V2. Source: DeepSeek-AI 2024,
     /// DeepSeek-V3, section 2.1.2.
-    #[schemars(range(min = 1, max = MOST_EXPERTS))]
+    #[schemars(range(min = 1, max = MAX_EXPERTS))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_best: Option<usize>,
     /// Whether experts are chosen by their scores plus a correction for each expert that affects no weight and is not trained: 0
@@ -124,7 +124,7 @@ impl Default for ExpertConfig {
 
 impl ExpertConfig {
     /// Returns the inner width, if the settings give one.
-    pub fn given_width(&self) -> Option<usize> {
+    pub fn configured_width(&self) -> Option<usize> {
         match self {
             Self::Dense(c) => c.d_ff,
             Self::Gated(c) => c.d_ff,
@@ -132,7 +132,7 @@ impl ExpertConfig {
     }
 
     /// Returns the setting of the inner width, for changes.
-    pub fn width_key(&mut self) -> &mut Option<usize> {
+    pub fn width_mut(&mut self) -> &mut Option<usize> {
         match self {
             Self::Dense(c) => &mut c.d_ff,
             Self::Gated(c) => &mut c.d_ff,
@@ -142,15 +142,15 @@ impl ExpertConfig {
     /// Returns an expert that is `times` times as wide, in a model of width `d_model`.
     fn widened(&self, times: usize, d_model: usize) -> Self {
         let mut wide = self.clone();
-        *wide.width_key() = Some(self.d_ff(d_model).saturating_mul(times));
+        *wide.width_mut() = Some(self.d_ff(d_model).saturating_mul(times));
         wide
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`.
-    fn kept(&self, d_model: usize) -> u128 {
+    fn activations(&self, d_model: usize) -> u128 {
         match self {
-            Self::Dense(c) => c.kept(d_model),
-            Self::Gated(c) => c.kept(d_model),
+            Self::Dense(c) => c.activations(d_model),
+            Self::Gated(c) => c.activations(d_model),
         }
     }
 
@@ -184,7 +184,7 @@ impl MoeConfig {
 
     /// Whether the gradient of a step depends on its division into micro-batches: the balance loss is a product of two means over
     /// the tokens of one micro-batch.
-    pub fn couples_rows(&self) -> bool {
+    pub fn couples_micro_batches(&self) -> bool {
         self.balance_loss > 0.0
     }
 }
@@ -192,8 +192,8 @@ impl MoeConfig {
 impl MoeConfig {
     /// Reports invalid settings.
     pub fn faults(&self, at: &mut TableFaults) {
-        let experts = at.count("n_experts", self.n_experts, MOST_EXPERTS);
-        if experts && at.count("top_k", self.top_k, MOST_EXPERTS) && self.top_k > self.n_experts {
+        let experts = at.count("n_experts", self.n_experts, MAX_EXPERTS);
+        if experts && at.count("top_k", self.top_k, MAX_EXPERTS) && self.top_k > self.n_experts {
             let rule = format!(
                 "top_k = {} is more than n_experts = {}",
                 self.top_k, self.n_experts
@@ -203,8 +203,8 @@ impl MoeConfig {
         if experts {
             self.group_faults(at);
         }
-        if self.shared > MOST_EXPERTS {
-            let rule = format!("shared = {} is more than {MOST_EXPERTS}", self.shared);
+        if self.shared > MAX_EXPERTS {
+            let rule = format!("shared = {} is more than {MAX_EXPERTS}", self.shared);
             at.fault(&["shared"], rule);
         }
         if self.shared_gate && self.shared == 0 {
@@ -223,7 +223,7 @@ impl MoeConfig {
                 );
             }
         }
-        at.within("expert", |at| match &self.expert {
+        at.nested("expert", |at| match &self.expert {
             ExpertConfig::Dense(c) => c.faults(at),
             ExpertConfig::Gated(c) => c.faults(at),
         });
@@ -233,15 +233,17 @@ impl MoeConfig {
         };
         if chunk.is_some() {
             let rule = "chunk has no effect in an expert, which computes the positions that are sent to it; leave it out";
-            at.within("expert", |at| at.fault(&["chunk"], rule));
+            at.nested("expert", |at| at.fault(&["chunk"], rule));
         }
     }
 
     /// Returns how many values per position are kept for the backward pass, in a model of width `d_model`: the router's, and for
     /// each expert that a token uses its input, its output and the inner values.
     pub fn kept(&self, d_model: usize) -> u128 {
-        let inner = self.expert.kept(d_model);
-        let shared = self.shared_layer(d_model).map_or(0, |c| c.kept(d_model));
+        let inner = self.expert.activations(d_model);
+        let shared = self
+            .shared_layer(d_model)
+            .map_or(0, |c| c.activations(d_model));
         2 * self.n_experts as u128 + self.top_k as u128 * (2 * d_model as u128 + inner) + shared
     }
 
@@ -254,7 +256,7 @@ impl MoeConfig {
     }
 
     /// Returns the number of parameters that a token does not use, in a model of width `d_model`.
-    pub fn unused(&self, d_model: usize) -> usize {
+    pub fn inactive_parameters(&self, d_model: usize) -> usize {
         let d_ff = self.expert.d_ff(d_model);
         let (matrices, vectors) = match &self.expert {
             ExpertConfig::Dense(c) => (2, usize::from(c.bias)),

@@ -58,13 +58,13 @@ pub struct Experts {
     /// W₂.
     pub down: ExpertLinear,
     #[module(skip)]
-    inner: Inner,
+    inner: InnerOperation,
     dropout: f64,
 }
 
 /// The operation between the maps of an expert.
 #[derive(Clone, Copy, Debug)]
-enum Inner {
+enum InnerOperation {
     Dense(Activation),
     Gated(GatedProduct),
 }
@@ -81,13 +81,13 @@ impl Experts {
         let (inner, bias) = match config {
             ExpertConfig::Dense(DenseConfig {
                 activation, bias, ..
-            }) => (Inner::Dense(*activation), *bias),
-            ExpertConfig::Gated(c) => (Inner::Gated(c.product()), c.bias),
+            }) => (InnerOperation::Dense(*activation), *bias),
+            ExpertConfig::Gated(c) => (InnerOperation::Gated(c.product()), c.bias),
         };
         let d_ff = config.d_ff(d_model);
         let first = || ExpertLinear::new(n_experts, [d_model, d_ff], bias, MatrixRole::Value, init);
         Self {
-            gate: matches!(inner, Inner::Gated(_)).then(first),
+            gate: matches!(inner, InnerOperation::Gated(_)).then(first),
             up: first(),
             down: ExpertLinear::new(n_experts, [d_ff, d_model], bias, MatrixRole::Residual, init),
             inner,
@@ -109,15 +109,15 @@ impl Experts {
         let gate = gate.map(|gate| as_sequence(gate.forward(x.clone(), groups)));
         let up = as_sequence(self.up.forward(x, groups));
         let inner = match (gate, self.inner) {
-            (Some(gate), Inner::Gated(product)) => product.of(gate, up),
-            (_, Inner::Dense(activation)) => kernel::activate(up, activation.into()),
-            (None, Inner::Gated(_)) => unreachable!("gated experts have a gate"),
+            (Some(gate), InnerOperation::Gated(product)) => product.apply(gate, up),
+            (_, InnerOperation::Dense(activation)) => kernel::activate(up, activation.into()),
+            (None, InnerOperation::Gated(_)) => unreachable!("gated experts have a gate"),
         };
         let [_, _, d_ff] = inner.dims();
         let inner = inner.reshape([rows, d_ff]);
         let inner = match pass.key("inner", self.dropout) {
             Some(key) => {
-                let factors = kept(key, groups, [batch, d_ff], &inner.device());
+                let factors = dropout_factors(key, groups, [batch, d_ff], &inner.device());
                 inner * factors
             }
             None => inner,
@@ -128,11 +128,16 @@ impl Experts {
 
 /// Returns the dropout factors of rows, drawn by the row of the batch, the position and the rank of the choice: a token's draws
 /// depend on no other token, wherever its rows are sorted.
-fn kept(key: DropKey, groups: &Groups, [batch, d_ff]: [usize; 2], device: &Device) -> Tensor<2> {
+fn dropout_factors(
+    key: DropKey,
+    groups: &Groups,
+    [batch, d_ff]: [usize; 2],
+    device: &Device,
+) -> Tensor<2> {
     let choices = groups.tokens() * groups.choices();
     let ones = Tensor::<3>::ones([batch, choices / batch, d_ff], device);
     let factors = kernel::dropout(ones, key).reshape([choices, d_ff]);
-    gather(factors, &groups.of_choices())
+    gather(factors, &groups.choices_as_tokens())
 }
 
 /// Views rows as one sequence, as the activation kernels require.

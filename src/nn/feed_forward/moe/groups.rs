@@ -1,10 +1,10 @@
 //! Groups of experts, of which a token uses only some (DeepSeek-AI 2024, DeepSeek-V2, section 2.1.2).
 
-use super::config::{MOST_EXPERTS, MoeConfig};
+use super::config::{MAX_EXPERTS, MoeConfig};
 use crate::faults::TableFaults;
 
 /// Default number of best scores of a group that are added up to rank it. Source: DeepSeek-AI 2024, DeepSeek-V3, section 2.1.2.
-const USUAL_BEST: usize = 2;
+const DEFAULT_BEST: usize = 2;
 
 /// Groups of consecutive experts, of which a token uses only some.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl MoeConfig {
         Some(ExpertGroups {
             number: self.groups?,
             top: self.top_groups?,
-            best: self.group_best.unwrap_or(USUAL_BEST),
+            best: self.group_best.unwrap_or(DEFAULT_BEST),
         })
     }
 
@@ -46,8 +46,8 @@ impl MoeConfig {
                 return at.fault(&["top_groups"], rule);
             }
         };
-        let sound = at.count("groups", groups, MOST_EXPERTS);
-        if !(at.count("top_groups", top, MOST_EXPERTS) && sound) {
+        let sound = at.count("groups", groups, MAX_EXPERTS);
+        if !(at.count("top_groups", top, MAX_EXPERTS) && sound) {
             return;
         }
         if top >= groups {
@@ -57,8 +57,8 @@ impl MoeConfig {
             at.fault(&["top_groups", "groups"], rule);
         }
         let each = self.n_experts / groups;
-        let best = self.group_best.unwrap_or(USUAL_BEST);
-        if !at.count("group_best", best, MOST_EXPERTS) {
+        let best = self.group_best.unwrap_or(DEFAULT_BEST);
+        if !at.count("group_best", best, MAX_EXPERTS) {
             return;
         }
         if !self.n_experts.is_multiple_of(groups) || each < best {

@@ -18,10 +18,10 @@
 //! over its micro-batches, weighted by tokens. That is exact for `router_z`; `balance` is a product of two means, so it depends
 //! on the size of micro-batches.
 
+mod assignment;
 mod config;
 pub mod experts;
 mod groups;
-mod route;
 mod routing;
 mod shared;
 
@@ -33,13 +33,13 @@ use super::super::pass::Pass;
 use super::super::role::{FIXED, Roles};
 use crate::kernel;
 use crate::kernel::grouped::{Groups, combine, gather};
+use assignment::{ExpertChoice, TokenRows};
 use burn::module::{Module, RunningState};
 use burn::tensor::activation::sigmoid;
 use burn::tensor::{Int, Tensor, TensorData};
 pub use config::{ExpertConfig, MoeConfig};
 pub use experts::{ExpertLinear, Experts};
 pub use groups::ExpertGroups;
-use route::{Choice, Tokens};
 pub use routing::Score;
 pub use shared::SharedExperts;
 
@@ -69,7 +69,7 @@ impl Layer for Moe {
         let [to_routed, to_shared] = [x.clone() * 1.0, x * 1.0];
         let routed = self.mix(to_routed, lengths.as_deref(), cx.pass);
         let pass = cx.pass;
-        let of_shared = pass.part("shared", || match &self.shared_gate {
+        let of_shared = pass.in_part("shared", || match &self.shared_gate {
             None => shared.forward(to_shared, cx),
             Some(gate) => {
                 let [to_gate, to_shared] = [to_shared.clone() * 1.0, to_shared * 1.0];
@@ -127,7 +127,7 @@ impl Moe {
                     1,
                     false,
                     MatrixRole::Inner,
-                    &init.of("shared_gate"),
+                    &init.part("shared_gate"),
                 )
             }),
             correction: config
@@ -149,20 +149,20 @@ impl Moe {
     /// are padding.
     pub fn mix(&self, x: Tensor<3>, lengths: Option<&[usize]>, pass: &Pass) -> Tensor<3> {
         let [batch, seq, d_model] = x.dims();
-        let tokens = Tokens::new([batch, seq], lengths);
-        let scores = kernel::full(self.router.forward(x.clone()));
+        let tokens = TokenRows::new([batch, seq], lengths);
+        let scores = kernel::to_f32(self.router.forward(x.clone()));
         let scores = scores.reshape([batch * seq, self.n_experts]);
-        let weights = self.score.of(scores.clone());
-        let chosen = self.chosen(&weights);
+        let weights = self.score.apply(scores.clone());
+        let chosen = self.choose(&weights);
         let probabilities = self.score.likelihoods(&weights);
         self.add_losses(&tokens, &chosen, &scores, &probabilities, pass);
-        let factor = self.capacity_factor.filter(|_| pass.trains());
-        let taken = tokens.taken(&chosen, [self.n_experts, self.top_k], factor);
+        let factor = self.capacity_factor.filter(|_| pass.is_training());
+        let taken = tokens.assign(&chosen, [self.n_experts, self.top_k], factor);
         let groups = Groups::new(&taken, self.top_k, self.n_experts);
         if groups.rows() == 0 {
             return x.zeros_like();
         }
-        let weights = self.weights(weights, &chosen);
+        let weights = self.chosen_weights(weights, &chosen);
         let rows = gather(x.clone().reshape([batch * seq, d_model]), &groups);
         let rows = self.experts.forward(rows, &groups, batch, pass);
         let weights = weights.cast(rows.dtype());
@@ -170,14 +170,14 @@ impl Moe {
     }
 
     /// Returns the chosen experts of every token from the values of all experts, `[tokens, experts]`.
-    fn chosen(&self, weights: &Tensor<2>) -> Vec<usize> {
+    fn choose(&self, weights: &Tensor<2>) -> Vec<usize> {
         let mut known = kernel::untracked(weights.clone());
         if let Some(correction) = &self.correction {
-            let correction = kernel::full(kernel::untracked(correction.value()));
+            let correction = kernel::to_f32(kernel::untracked(correction.value()));
             known = known + correction.unsqueeze_dim(0);
         }
         let known: Vec<f32> = kernel::read(known).iter::<f32>().collect();
-        let choice = Choice {
+        let choice = ExpertChoice {
             n_experts: self.n_experts,
             top_k: self.top_k,
             groups: self.groups,
@@ -186,7 +186,7 @@ impl Moe {
     }
 
     /// Returns the weights of the chosen experts, `[tokens, top_k]`, from the values of all experts.
-    fn weights(&self, weights: Tensor<2>, chosen: &[usize]) -> Tensor<2> {
+    fn chosen_weights(&self, weights: Tensor<2>, chosen: &[usize]) -> Tensor<2> {
         let [tokens, _] = weights.dims();
         let chosen: Vec<i32> = chosen.iter().map(|expert| *expert as i32).collect();
         let chosen = TensorData::new(chosen, [tokens, self.top_k]);
@@ -205,7 +205,7 @@ impl Moe {
     /// Adds the balance loss and, if it has a coefficient, the z-loss.
     fn add_losses(
         &self,
-        tokens: &Tokens,
+        tokens: &TokenRows,
         chosen: &[usize],
         scores: &Tensor<2>,
         probabilities: &Tensor<2>,

@@ -1,6 +1,6 @@
 //! The conversion of a router's scores to weights of experts.
 
-use super::route::likelihoods;
+use super::assignment::token_softmax;
 use burn::tensor::Tensor;
 use burn::tensor::activation::sigmoid;
 use schemars::JsonSchema;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 /// Added to the sum of sigmoids by which weights are divided, in case all of them underflow.
 /// Source: DeepSeek-AI 2024, DeepSeek-V3, released code.
-const LEAST: f64 = 1e-20;
+const SUM_EPSILON: f64 = 1e-20;
 
 /// The function applied to a router's scores.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -28,9 +28,9 @@ impl Score {
     }
 
     /// Returns the values of all experts, `[tokens, experts]`.
-    pub(super) fn of(self, scores: Tensor<2>) -> Tensor<2> {
+    pub(super) fn apply(self, scores: Tensor<2>) -> Tensor<2> {
         match self {
-            Self::Softmax => likelihoods(scores),
+            Self::Softmax => token_softmax(scores),
             Self::Sigmoid => sigmoid(scores),
         }
     }
@@ -50,7 +50,7 @@ impl Score {
         let sum = numbers.clone().sum_dim(1);
         match self {
             Self::Softmax => numbers / sum,
-            Self::Sigmoid => numbers / (sum + LEAST),
+            Self::Sigmoid => numbers / (sum + SUM_EPSILON),
         }
     }
 }

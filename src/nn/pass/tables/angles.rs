@@ -1,6 +1,6 @@
 //! Tables of angles with which layers rotate vectors.
 
-use super::{beside, held};
+use super::{is_usable_with, lock};
 use crate::kernel::replay;
 use crate::nn::pass::Pass;
 use burn::tensor::{Device, Tensor, TensorData};
@@ -17,7 +17,7 @@ pub struct Angles {
 }
 
 /// Angles with their cosines and sines.
-pub(super) type Kept = (Angles, [Tensor<2>; 2]);
+pub(super) type CachedAngles = (Angles, [Tensor<2>; 2]);
 
 impl Angles {
     /// Returns the cosines and sines of the angles, each `[positions, pairs]`.
@@ -41,10 +41,10 @@ impl Angles {
 impl Pass {
     /// Returns the cosines and sines of these angles for vectors like `x`, from the cache if the previous request was the same.
     pub fn tables(&self, angles: Angles, x: &Tensor<3>) -> [Tensor<2>; 2] {
-        let mut kept = held(&self.tables.angles);
+        let mut kept = lock(&self.tables.angles);
         if let Some((known, tables)) = &*kept
             && *known == angles
-            && beside(&tables[0], x)
+            && is_usable_with(&tables[0], x)
         {
             return tables.clone();
         }

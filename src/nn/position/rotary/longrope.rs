@@ -9,8 +9,8 @@
 //! and models that read texts of unlimited length, keep such keys as they are. The first tokens of a text, which the paper leaves
 //! unstretched, are stretched like all others, as in released models (Abdin et al. 2024, Phi-3).
 
-use super::scaling::unstretched;
-use crate::faults::{LONGEST, TableFaults};
+use super::scaling::base_frequencies;
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -39,7 +39,7 @@ pub struct LongropeScalingConfig {
 
 /// The rotation in long passes.
 #[derive(Clone, Debug)]
-pub(super) struct Long {
+pub(super) struct LongRotation {
     /// Number of positions of the longest pass that still uses the short rotation.
     pub(super) beyond: usize,
     /// θ_i for each pair of rotated elements.
@@ -64,7 +64,7 @@ impl LongropeScalingConfig {
                 at.fault(&[key], rule);
             }
         }
-        let counted = at.count("original_context", self.original_context, LONGEST);
+        let counted = at.count("original_context", self.original_context, MAX_POSITIONS);
         match (self.factor, self.magnitude) {
             (Some(factor), None) if !(factor >= 1.0 && factor.is_finite()) => {
                 let rule = format!("factor = {factor:?} must be 1 or more");
@@ -108,20 +108,23 @@ impl LongropeScalingConfig {
             (1.0 + factor.ln() / (self.original_context as f64).ln()).sqrt()
         };
         let magnitude = self.magnitude.unwrap_or_else(usual);
-        (stretched(theta, rotated, &self.short_factor), magnitude)
+        (
+            scaled_frequencies(theta, rotated, &self.short_factor),
+            magnitude,
+        )
     }
 
     /// Returns the rotation in long passes.
-    pub(super) fn long(&self, theta: f64, rotated: usize) -> Long {
-        Long {
+    pub(super) fn long(&self, theta: f64, rotated: usize) -> LongRotation {
+        LongRotation {
             beyond: self.original_context,
-            frequencies: stretched(theta, rotated, &self.long_factor),
+            frequencies: scaled_frequencies(theta, rotated, &self.long_factor),
         }
     }
 }
 
 /// Returns θ_i with each wavelength multiplied by its factor.
-fn stretched(theta: f64, rotated: usize, factors: &[f64]) -> Vec<f64> {
-    let each = unstretched(theta, rotated).zip(factors);
+fn scaled_frequencies(theta: f64, rotated: usize, factors: &[f64]) -> Vec<f64> {
+    let each = base_frequencies(theta, rotated).zip(factors);
     each.map(|(frequency, factor)| frequency / factor).collect()
 }

@@ -1,7 +1,7 @@
 //! Stretching of wavelengths for inputs longer than those of pre-training.
 
-use super::longrope::{Long, LongropeScalingConfig};
-use crate::faults::{LONGEST, TableFaults};
+use super::longrope::{LongRotation, LongropeScalingConfig};
+use crate::faults::{MAX_POSITIONS, TableFaults};
 use crate::one_table::is_true;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,7 +63,7 @@ impl ScalingConfig {
                 format!("factor = {factor:?} must be 1 or more"),
             );
         }
-        at.count("original_context", original.unwrap_or(1), LONGEST);
+        at.count("original_context", original.unwrap_or(1), MAX_POSITIONS);
     }
 
     /// Reports settings that are invalid for this number of rotated pairs of a head's elements.
@@ -79,7 +79,7 @@ impl ScalingConfig {
     }
 
     /// Returns the rotation in long passes, if it differs.
-    pub(super) fn long(&self, theta: f64, rotated: usize) -> Option<Long> {
+    pub(super) fn long(&self, theta: f64, rotated: usize) -> Option<LongRotation> {
         match self {
             Self::Longrope(c) => Some(c.long(theta, rotated)),
             Self::None(_) | Self::Linear(_) | Self::Ntk(_) | Self::Yarn(_) | Self::Llama3(_) => {
@@ -91,7 +91,7 @@ impl ScalingConfig {
     /// Returns θ_i for i in 0..rotated/2, and the factor on cosines and sines; those of short passes if long ones differ.
     pub(super) fn frequencies(&self, theta: f64, rotated: usize) -> (Vec<f64>, f64) {
         let r = rotated as f64;
-        let plain = |theta: f64| unstretched(theta, rotated);
+        let plain = |theta: f64| base_frequencies(theta, rotated);
         match self {
             Self::None(_) => (plain(theta).collect(), 1.0),
             Self::Linear(s) => (plain(theta).map(|f| f / s.factor).collect(), 1.0),
@@ -138,7 +138,7 @@ impl ScalingConfig {
 }
 
 /// Returns theta^(−2i/rotated) for i in 0..rotated/2.
-pub(super) fn unstretched(theta: f64, rotated: usize) -> impl Iterator<Item = f64> {
+pub(super) fn base_frequencies(theta: f64, rotated: usize) -> impl Iterator<Item = f64> {
     (0..rotated / 2).map(move |i| theta.powf(-2.0 * i as f64 / rotated as f64))
 }
 

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Maximum width of a head, and of the low ranks.
-const MOST: usize = 1024;
+const MAX_WIDTH: usize = 1024;
 
 /// Default width of a head.
 const D_HEAD: usize = 64;
@@ -16,25 +16,25 @@ const D_HEAD: usize = 64;
 #[serde(deny_unknown_fields, default)]
 pub struct Rwkv7Config {
     /// Width of a head, a divisor of d_model; 64, or d_model if that is less, when absent. Source: Peng et al. 2025, section 4.1.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub d_head: Option<usize>,
     /// Rank of the map for decays; 2.5·√d_model rounded to a multiple of 32, at least 32, when absent. Source: the authors' code.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decay_rank: Option<usize>,
     /// Rank of the map for in-context learning rates, as for decays in the authors' code: 2.5·√d_model rounded to a multiple of
     /// 32, at least 32, when absent.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rate_rank: Option<usize>,
     /// Rank of the map for the share of the first layer's values; 1.7·√d_model rounded to a multiple of 32, at least 32, when
     /// absent. Source: the authors' code.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value_rank: Option<usize>,
     /// Rank of the gate; 5·√d_model rounded to a multiple of 32, at least 32, when absent. Source: the authors' code.
-    #[schemars(range(min = 1, max = MOST))]
+    #[schemars(range(min = 1, max = MAX_WIDTH))]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gate_rank: Option<usize>,
     /// Whether layers after the stack's first one mix its values into theirs. Source: Zhou et al. 2024, arXiv:2410.17897.
@@ -59,7 +59,7 @@ impl Default for Rwkv7Config {
 }
 
 /// Returns the rank in the authors' code for a model of width `d_model`.
-fn usual_rank(factor: f64, d_model: usize) -> usize {
+fn default_rank(factor: f64, d_model: usize) -> usize {
     let steps = (factor * (d_model as f64).sqrt() / 32.0).round_ties_even();
     32 * (steps as usize).max(1)
 }
@@ -72,26 +72,26 @@ impl Rwkv7Config {
 
     /// Returns the rank of decays in a model of width `d_model`.
     pub fn decay_rank(&self, d_model: usize) -> usize {
-        self.decay_rank.unwrap_or(usual_rank(2.5, d_model))
+        self.decay_rank.unwrap_or(default_rank(2.5, d_model))
     }
 
     /// Returns the rank of learning rates in a model of width `d_model`.
     pub fn rate_rank(&self, d_model: usize) -> usize {
-        self.rate_rank.unwrap_or(usual_rank(2.5, d_model))
+        self.rate_rank.unwrap_or(default_rank(2.5, d_model))
     }
 
     /// Returns the rank of the first layer's share in a model of width `d_model`.
     pub fn value_rank(&self, d_model: usize) -> usize {
-        self.value_rank.unwrap_or(usual_rank(1.7, d_model))
+        self.value_rank.unwrap_or(default_rank(1.7, d_model))
     }
 
     /// Returns the rank of the gate in a model of width `d_model`.
     pub fn gate_rank(&self, d_model: usize) -> usize {
-        self.gate_rank.unwrap_or(usual_rank(5.0, d_model))
+        self.gate_rank.unwrap_or(default_rank(5.0, d_model))
     }
 
     /// Returns the sum of all low ranks of a layer other than the first.
-    fn ranks(&self, d_model: usize) -> u128 {
+    fn total_rank(&self, d_model: usize) -> u128 {
         let value = match self.value_residual {
             true => self.value_rank(d_model),
             false => 0,
@@ -113,9 +113,9 @@ impl Rwkv7Config {
             ("gate_rank", self.gate_rank),
         ];
         for (key, value) in counts {
-            at.count(key, value.unwrap_or(1), MOST);
+            at.count(key, value.unwrap_or(1), MAX_WIDTH);
         }
-        let sound = at.count("d_head", self.d_head.unwrap_or(1), MOST);
+        let sound = at.count("d_head", self.d_head.unwrap_or(1), MAX_WIDTH);
         if let Some(d_model) = d_model.filter(|_| sound) {
             self.faults_of_heads(d_model, at);
         }
@@ -147,18 +147,18 @@ impl Rwkv7Config {
     /// keys before and after they are changed, values before and after the first layer's share, decays and rates with the values
     /// they are computed from, removed keys, results before and after norm, bonus and gate, low ranks, and the states before each
     /// chunk of positions.
-    pub fn kept(&self, d_model: usize) -> u128 {
+    pub fn activations(&self, d_model: usize) -> u128 {
         let d = d_model as u128;
         let wide = if self.value_residual { 29 } else { 25 };
         let states = (d * self.d_head(d_model) as u128).div_ceil(CHUNK as u128);
-        wide * d + self.ranks(d_model) + self.gate_rank(d_model) as u128 + states
+        wide * d + self.total_rank(d_model) + self.gate_rank(d_model) as u128 + states
     }
 
     /// Returns the multiplications per position of a forward pass in matrix products, in a layer other than the first: maps, low
     /// ranks, and the reads of the states by the removed key and the receptance.
     pub fn products(&self, d_model: usize) -> u128 {
         let d = d_model as u128;
-        let maps = 4 * d * d + 2 * d * self.ranks(d_model);
+        let maps = 4 * d * d + 2 * d * self.total_rank(d_model);
         maps + 2 * d * self.d_head(d_model) as u128
     }
 

@@ -20,10 +20,10 @@
 //! learns from the first step.
 
 mod config;
-mod first;
+mod initial;
 
 use super::Kind;
-use super::advancing::{Advancing, MixerContext};
+use super::stateful::{MixerContext, StatefulMixer};
 use crate::kernel::generalized_delta::{GeneralizedDelta, generalized_delta};
 use crate::kernel::{Activation, Operand, Sequences};
 use crate::nn::first_values::FirstValues;
@@ -32,11 +32,11 @@ use crate::nn::layer::BlockShape;
 use crate::nn::linear::Linear;
 use crate::nn::norm::LayerNorm;
 use crate::nn::role::{Roles, WEIGHT};
-use crate::nn::token_shift::{Mix, newest, power};
+use crate::nn::token_shift::{Mix, last_positions, mix_exponent};
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 pub use config::Rwkv7Config;
-use first::Channel;
+use initial::Channel;
 
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
@@ -47,13 +47,13 @@ pub const KIND: Kind = Kind {
 };
 
 /// Maximum of −ln w: e^{−1/2}.
-const FASTEST: f64 = 0.606_530_659_712_633_4;
+const MAX_DECAY_RATE: f64 = 0.606_530_659_712_633_4;
 
 /// The square of the smallest length by which a key is divided: torch's `normalize` uses 1e-12.
-const LEAST: f64 = 1e-24;
+const MIN_SQUARED_LENGTH: f64 = 1e-24;
 
 /// Initial size of B, relative to an orthogonal matrix.
-const SIZE: f32 = 0.1;
+const INITIAL_SCALE: f32 = 0.1;
 
 /// A low-rank map B act(A x) plus a vector.
 #[derive(Module, Debug)]
@@ -66,7 +66,7 @@ pub struct LowRank {
 
 impl LowRank {
     fn new(d: usize, rank: usize, added: Option<Param<Tensor<1>>>, init: &Init) -> Self {
-        let bound = SIZE * (3.0 / d as f32).sqrt();
+        let bound = INITIAL_SCALE * (3.0 / d as f32).sqrt();
         Self {
             down: Linear::new(d, rank, false, MatrixRole::Inner, init),
             up: Linear {
@@ -77,8 +77,8 @@ impl LowRank {
     }
 
     /// Returns σ(B x + …) for `x` in the low rank.
-    fn share(&self, x: Tensor<3>) -> Tensor<3> {
-        self.up.activated(x, Activation::Sigmoid)
+    fn sigmoid_output(&self, x: Tensor<3>) -> Tensor<3> {
+        self.up.forward_activated(x, Activation::Sigmoid)
     }
 }
 
@@ -137,7 +137,7 @@ impl Rwkv7 {
     pub fn new(config: &Rwkv7Config, shape: &BlockShape, init: &Init) -> Self {
         let (shape, d) = (*shape, shape.d_model);
         let d_head = config.d_head(d).max(1);
-        let early = power(&shape);
+        let early = mix_exponent(&shape);
         let mix = |share: f32| Mix::new(d, share * early, 0.0, init);
         let map = |role| Linear::new(d, d, false, role, init);
         let channel = move |i: usize| Channel::new(i, d, d_head);
@@ -166,10 +166,10 @@ impl Rwkv7 {
                 low(config.value_rank(d), Some(first))
             }),
             gate: low(config.gate_rank(d), None),
-            removed: init.values(d, move |i| channel(i).removed()),
-            replaced: init.vector(d, first::REPLACED),
-            bonus: init.vector(d, first::BONUS),
-            norm: LayerNorm::new(d, config.norm_eps, first::gain(&shape), init),
+            removed: init.values(d, move |i| channel(i).removal()),
+            replaced: init.vector(d, initial::INITIAL_ALPHA),
+            bonus: init.vector(d, initial::INITIAL_RHO),
+            norm: LayerNorm::new(d, config.norm_eps, initial::gain(&shape), init),
             output: Linear::new(d, d, false, MatrixRole::Residual, init),
             heads: d / d_head,
             makes_first_values: shape.makes_first_values,
@@ -179,7 +179,7 @@ impl Rwkv7 {
     /// Computes v `[batch, seq, d_model]` from a mix of the same shape, with the share of the first layer's values.
     fn values(&self, x: Tensor<3>, first_values: Option<&FirstValues>) -> Tensor<3> {
         let x = Operand::new(x);
-        let v = self.value.of(x.clone());
+        let v = self.value.forward_operand(x.clone());
         if let Some(first) = first_values.filter(|_| self.makes_first_values) {
             first.put(&v);
         }
@@ -187,13 +187,13 @@ impl Rwkv7 {
         let (Some(gate), Some(first)) = (&self.residual, first) else {
             return v;
         };
-        let share = gate.share(gate.down.of(x));
+        let share = gate.sigmoid_output(gate.down.forward_operand(x));
         v.clone() + (first - v) * share
     }
 }
 
 /// The state consists of the maps of all heads and the newest input.
-impl Advancing for Rwkv7 {
+impl StatefulMixer for Rwkv7 {
     fn advance(
         &self,
         x: Tensor<3>,
@@ -205,23 +205,31 @@ impl Advancing for Rwkv7 {
         let ([batch, seq, d], heads) = (x.dims(), self.heads);
         let mut state = state.into_iter().flatten();
         let (states, before) = (state.next(), state.next());
-        let kept = last.then(|| newest(&x, before.clone(), sequences, 1));
+        let kept = last.then(|| last_positions(&x, before.clone(), sequences, 1));
         let mixed = |mix: &Mix| mix.forward(x.clone(), before.clone(), sequences);
         let r = self.receptance.forward(mixed(&self.mix_receptance));
         let k = self.key.forward(mixed(&self.mix_key));
         let v = self.values(mixed(&self.mix_value), beside.first_values);
         let low = self.decay.down.forward(mixed(&self.mix_decay));
-        let decay = self.decay.share(low.tanh()) * (-FASTEST);
+        let decay = self.decay.sigmoid_output(low.tanh()) * (-MAX_DECAY_RATE);
         let low = self.rate.down.forward(mixed(&self.mix_rate));
-        let rate = self.rate.share(low);
+        let rate = self.rate.sigmoid_output(low);
         let opened = mixed(&self.mix_gate);
-        let opened = self.gate.down.activated(opened, Activation::Sigmoid);
+        let opened = self
+            .gate
+            .down
+            .forward_activated(opened, Activation::Sigmoid);
         let gate = self.gate.up.forward(opened);
         let row = |x: &Param<Tensor<1>>| x.val().reshape([1, 1, d]);
         let by_head = |x: Tensor<3>| x.reshape([batch, seq, heads, d / heads]);
         let flat = |x: Tensor<4>| x.reshape([batch, seq, d]);
         let removed = by_head(k.clone() * row(&self.removed));
-        let lengths = removed.clone().square().sum_dim(3).clamp_min(LEAST).sqrt();
+        let lengths = removed
+            .clone()
+            .square()
+            .sum_dim(3)
+            .clamp_min(MIN_SQUARED_LENGTH)
+            .sqrt();
         let removed = flat(removed / lengths);
         let k = k * ((rate.clone() - 1.0) * row(&self.replaced) + 1.0);
         let rule = GeneralizedDelta {

@@ -23,7 +23,7 @@ use super::distribution::{normal_cdf, normal_quantile};
 use super::summary::{Moments, finite, moments};
 
 /// Maximum number of differences for which all resamples are taken: 92,378 distinct ones of 10^10.
-const EXACT: usize = 10;
+const MAX_EXACT: usize = 10;
 /// Tolerance, relative to the largest deviation, within which a resampled mean counts as equal to the mean up to rounding.
 const TIE: f64 = 1e-12;
 
@@ -60,7 +60,7 @@ pub fn bootstrap(
         return None;
     }
     let deviations = centred(&values, mean)?;
-    let drawn = (n > EXACT).then_some(resamples.max(1));
+    let drawn = (n > MAX_EXACT).then_some(resamples.max(1));
     if sd == Some(0.0) {
         let point = Interval::around(mean, 0.0)?;
         return Some(Bootstrap {

@@ -7,7 +7,7 @@
 use super::Direction;
 
 /// Returns the points of a curve that count, as described in the module documentation.
-fn sound(curve: &[(u64, f64)]) -> Vec<(f64, f64)> {
+fn valid_points(curve: &[(u64, f64)]) -> Vec<(f64, f64)> {
     let mut points: Vec<(f64, f64)> = Vec::with_capacity(curve.len());
     for &(step, value) in curve.iter().take_while(|(_, value)| value.is_finite()) {
         let step = step as f64;
@@ -23,7 +23,7 @@ fn sound(curve: &[(u64, f64)]) -> Vec<(f64, f64)> {
 pub fn common_range<'a>(curves: impl IntoIterator<Item = &'a [(u64, f64)]>) -> Option<(f64, f64)> {
     let mut range: Option<(f64, f64)> = None;
     for curve in curves {
-        let points = sound(curve);
+        let points = valid_points(curve);
         let (first, last) = (points.first()?.0, points.last()?.0);
         range = Some(match range {
             Some((low, high)) => (low.max(first), high.min(last)),
@@ -39,7 +39,7 @@ pub fn common_range<'a>(curves: impl IntoIterator<Item = &'a [(u64, f64)]>) -> O
 ///
 /// Returns `None` unless the curve covers the range and low < high, and if the area overflows.
 pub fn mean_height(curve: &[(u64, f64)], (low, high): (f64, f64)) -> Option<f64> {
-    let points = sound(curve);
+    let points = valid_points(curve);
     let covered = points.first()?.0 <= low && low < high && high <= points.last()?.0;
     if !covered {
         return None;
@@ -58,7 +58,7 @@ pub fn mean_height(curve: &[(u64, f64)], (low, high): (f64, f64)) -> Option<f64>
 /// Returns the step, interpolated linearly, at which the curve is first at least as good as `target`. This is the first
 /// point's step if the curve starts that good, and `None` if it never gets there.
 pub fn steps_to_reach(curve: &[(u64, f64)], target: f64, better: Direction) -> Option<f64> {
-    let points = sound(curve);
+    let points = valid_points(curve);
     let hit = points.iter().position(|p| better.reaches(p.1, target))?;
     let (step, value) = points[hit];
     let Some(&(before, worse)) = hit.checked_sub(1).and_then(|i| points.get(i)) else {

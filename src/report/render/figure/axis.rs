@@ -14,7 +14,7 @@ const LARGEST: f64 = 1e150;
 const SMALLEST: f64 = 1e-150;
 
 /// Whether no two finite values differ, so that an axis of them would show nothing.
-pub fn one_value(values: impl IntoIterator<Item = f64>) -> bool {
+pub fn is_single_value(values: impl IntoIterator<Item = f64>) -> bool {
     let mut values = values.into_iter().filter(|v| v.is_finite());
     let first = values.next();
     values.all(|v| Some(v) == first)
@@ -107,7 +107,7 @@ impl Axis {
     }
 
     /// Returns the position of a value on the axis; `None` for values that a logarithmic axis cannot show.
-    pub fn at(&self, value: f64) -> Option<f64> {
+    pub fn position(&self, value: f64) -> Option<f64> {
         let at = if self.log { value.log10() } else { value };
         at.is_finite().then_some(at)
     }
@@ -149,7 +149,7 @@ impl Axis {
         let step = steps.into_iter().find(|s| *s >= rough).unwrap_or(rough);
         let (first, last) = ((low / step).ceil() as i64, (high / step).floor() as i64);
         (first..=last)
-            .filter_map(|i| self.at(i as f64 * step))
+            .filter_map(|i| self.position(i as f64 * step))
             .collect()
     }
 

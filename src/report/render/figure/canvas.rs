@@ -19,13 +19,13 @@ pub const FONT_NAME: &str = "Formwork Sans";
 /// Font families with the same letter widths, for programs that show the SVG.
 const FAMILY: &str = "Liberation Sans, Arial, Helvetica, sans-serif";
 /// Drawing units per pixel; plotters draws at whole units only.
-const FINE: u32 = 16;
+const UNITS_PER_PIXEL: u32 = 16;
 /// Ratio of line height to em: plotters takes the line height as the font size.
-const LINE: f64 = 1.24;
+const LINE_HEIGHT: f64 = 1.24;
 /// Colour of text and main lines.
 pub const INK: RGBColor = RGBColor(0x22, 0x22, 0x22);
 /// Colour of secondary lines and text.
-pub const QUIET: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
+pub const MUTED: RGBColor = RGBColor(0x8a, 0x8a, 0x8a);
 const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 /// Palette of Okabe and Ito, with its yellow (too light on white) replaced by a grey.
 pub const COLORS: [RGBColor; 8] = [
@@ -51,14 +51,14 @@ pub fn svg(
     draw: impl FnOnce(&Area) -> Result<()>,
 ) -> Result<String> {
     register_font(FAMILY, FontStyle::Normal, FONT)
-        .map_err(|_| failed("its font cannot be read"))?;
-    let fine = (width * FINE, height * FINE);
+        .map_err(|_| drawing_error("its font cannot be read"))?;
+    let fine = (width * UNITS_PER_PIXEL, height * UNITS_PER_PIXEL);
     let mut text = String::new();
     {
         let root = SVGBackend::with_string(&mut text, fine).into_drawing_area();
-        root.fill(&WHITE).map_err(failed)?;
+        root.fill(&WHITE).map_err(drawing_error)?;
         draw(&root)?;
-        root.present().map_err(failed)?;
+        root.present().map_err(drawing_error)?;
     }
     let size = format!("width=\"{}\" height=\"{}\"", fine.0, fine.1);
     let shown = format!("width=\"{width}\" height=\"{height}\" role=\"img\"");
@@ -70,20 +70,20 @@ pub fn svg(
 }
 
 /// Converts an error of the drawing libraries.
-pub fn failed(error: impl Display) -> Error {
+pub fn drawing_error(error: impl Display) -> Error {
     Error::run(format!("a figure cannot be drawn: {error}"))
 }
 
 /// Converts pixels to fine units.
 pub fn px(pixels: f64) -> i32 {
-    (pixels * f64::from(FINE)).round() as i32
+    (pixels * f64::from(UNITS_PER_PIXEL)).round() as i32
 }
 
 /// Returns the style of text with a font size in pixels.
 pub fn text<'a>(size: f64, color: RGBColor) -> TextStyle<'a> {
     let font = FontDesc::new(
         FontFamily::Name(FAMILY),
-        size * LINE * f64::from(FINE),
+        size * LINE_HEIGHT * f64::from(UNITS_PER_PIXEL),
         FontStyle::Normal,
     );
     font.color(&color)
@@ -102,8 +102,8 @@ pub fn line(color: impl Into<RGBAColor>, width: f64) -> ShapeStyle {
 pub fn width(area: &Area, label: &str, size: f64) -> Result<f64> {
     let (wide, _) = area
         .estimate_text_size(label, &text(size, INK))
-        .map_err(failed)?;
-    Ok(f64::from(wide) / f64::from(FINE))
+        .map_err(drawing_error)?;
+    Ok(f64::from(wide) / f64::from(UNITS_PER_PIXEL))
 }
 
 /// Draws a frame with axes, ticks and grid. `left` is the room for the labels of the vertical axis, in pixels.
@@ -114,11 +114,11 @@ pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Resul
         .x_label_area_size(px(40.0))
         .y_label_area_size(px(left))
         .build_cartesian_2d(x.clone(), y.clone())
-        .map_err(failed)?;
+        .map_err(drawing_error)?;
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT)
         .bold_line_style(line(GRID, 1.0))
-        .axis_style(line(QUIET, 1.0))
+        .axis_style(line(MUTED, 1.0))
         .label_style(text(12.0, INK))
         .axis_desc_style(text(12.5, INK))
         .set_all_tick_mark_size(px(3.0))
@@ -127,7 +127,7 @@ pub fn frame<'a, 'b>(area: &'a Area<'b>, x: &Axis, y: &Axis, left: f64) -> Resul
     if y.rows {
         mesh.disable_y_mesh();
     }
-    mesh.draw().map_err(failed)?;
+    mesh.draw().map_err(drawing_error)?;
     Ok(chart)
 }
 
@@ -142,7 +142,7 @@ pub enum Mark {
 /// Draws a legend: a mark and a text for each entry, from the top of `area` down.
 pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result<()> {
     let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
-    let room = f64::from(area.dim_in_pixel().0) / f64::from(FINE) - 33.0;
+    let room = f64::from(area.dim_in_pixel().0) / f64::from(UNITS_PER_PIXEL) - 33.0;
     let mut top = 22.0;
     for (color, label) in entries {
         let y = px(top);
@@ -158,10 +158,10 @@ pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result
                 area.draw(&Rectangle::new(corners, color.filled()))
             }
         };
-        drawn.map_err(failed)?;
-        for line in lines(area, &ending(&plain(label)), room)? {
+        drawn.map_err(drawing_error)?;
+        for line in lines(area, &shortened_name(&plain(label)), room)? {
             area.draw(&Text::new(line, (px(29.0), px(top)), style.clone()))
-                .map_err(failed)?;
+                .map_err(drawing_error)?;
             top += 15.0;
         }
         top += 5.0;
@@ -173,7 +173,7 @@ pub fn legend(area: &Area, entries: &[(RGBColor, String)], mark: Mark) -> Result
 const NAME: usize = 80;
 
 /// Shortens a name to what a figure has room for. It cuts the end, never the middle, where names may differ.
-pub fn ending(name: &str) -> String {
+pub fn shortened_name(name: &str) -> String {
     match name.char_indices().nth(NAME) {
         Some((end, _)) => format!("{}…", &name[..end]),
         None => name.to_owned(),

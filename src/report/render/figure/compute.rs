@@ -4,9 +4,9 @@
 
 use plotters::prelude::*;
 
-use super::axis::{Axis, one_value};
-use super::canvas::{COLORS, Mark, failed, frame, legend, px, svg};
-use super::{ARMS, Figure, Look, drawn, metric};
+use super::axis::{Axis, is_single_value};
+use super::canvas::{COLORS, Mark, drawing_error, frame, legend, px, svg};
+use super::{ARMS, Figure, FigureOptions, metric, plotted_arms};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 
@@ -24,8 +24,8 @@ pub fn flops(c: &Comparison, arm: usize, run: usize) -> Option<f64> {
 }
 
 /// Draws the figure; `None` if compute is unknown or the same for all runs, or if all final values are equal.
-pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
-    let (arms, note) = drawn(c, ARMS);
+pub fn figure(c: &Comparison, look: FigureOptions) -> Result<Option<Figure>> {
+    let (arms, note) = plotted_arms(c, ARMS);
     let of_arm = |i: usize| -> Vec<(f64, f64)> {
         let counted = c.arms[i].counted.iter();
         counted
@@ -35,7 +35,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     let points: Vec<(usize, Vec<(f64, f64)>)> = arms.iter().map(|&i| (i, of_arm(i))).collect();
     let all = || points.iter().flat_map(|(_, p)| p);
     // If all runs have the same compute or the same value, there is no relation to show.
-    if one_value(all().map(|p| p.0)) || one_value(all().map(|p| p.1)) {
+    if is_single_value(all().map(|p| p.0)) || is_single_value(all().map(|p| p.1)) {
         return Ok(None);
     }
     let low = all().map(|p| p.0).fold(f64::INFINITY, f64::min);
@@ -55,10 +55,10 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
         let chart = frame(&left, &x, &y, 62.0)?;
         for (n, (_, points)) in points.iter().enumerate() {
             for (flops, value) in points {
-                let place = x.at(*flops).zip(y.at(*value));
+                let place = x.position(*flops).zip(y.position(*value));
                 let Some(place) = place else { continue };
                 let dot = Circle::new(place, px(4.5), COLORS[n].mix(0.7).filled());
-                chart.plotting_area().draw(&dot).map_err(failed)?;
+                chart.plotting_area().draw(&dot).map_err(drawing_error)?;
             }
         }
         let entries: Vec<_> = points

@@ -5,8 +5,8 @@
 use plotters::prelude::*;
 
 use super::axis::Axis;
-use super::canvas::{COLORS, Mark, failed, frame, legend, line, px, svg};
-use super::{ARMS, Figure, Look, drawn, metric};
+use super::canvas::{COLORS, Mark, drawing_error, frame, legend, line, px, svg};
+use super::{ARMS, Figure, FigureOptions, metric, plotted_arms};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::curves::{Band, curve};
@@ -26,9 +26,9 @@ struct Trace {
 }
 
 /// Draws the figure; `None` if no arm has a curve.
-pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
-    let (arms, note) = drawn(c, ARMS);
-    let of_arm = |i: usize| curve(&c.drawn(i), c.split, &c.metric, POINTS);
+pub fn figure(c: &Comparison, look: FigureOptions) -> Result<Option<Figure>> {
+    let (arms, note) = plotted_arms(c, ARMS);
+    let of_arm = |i: usize| curve(&c.plotted_runs(i), c.split, &c.metric, POINTS);
     // Colours are assigned before arms without a curve are dropped, so that an arm has the same colour in all figures.
     let curves: Vec<Trace> = arms
         .into_iter()
@@ -53,17 +53,18 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
             let outline = band(points, &x, &y);
             if points.iter().any(|p| p.sd > 0.0) && outline.len() > 2 {
                 let band = Polygon::new(outline, color.mix(0.18).filled());
-                chart.plotting_area().draw(&band).map_err(failed)?;
+                chart.plotting_area().draw(&band).map_err(drawing_error)?;
             }
         }
         for Trace { color, points, .. } in &curves {
             let places = points.iter();
-            let places = places.filter_map(|p| Some((x.at(p.step as f64)?, y.at(p.mean)?)));
-            for piece in clipped(places.collect(), y.low, y.high) {
+            let places =
+                places.filter_map(|p| Some((x.position(p.step as f64)?, y.position(p.mean)?)));
+            for piece in clip_line(places.collect(), y.low, y.high) {
                 let style = line(*color, 2.0);
                 chart
                     .draw_series(LineSeries::new(piece, style))
-                    .map_err(failed)?;
+                    .map_err(drawing_error)?;
             }
         }
         let entries: Vec<_> = curves
@@ -72,7 +73,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
             .collect();
         legend(&right, &entries, Mark::Line)
     })?;
-    let seeds = c.arms.iter().any(|arm| arm.drawn().len() > 1);
+    let seeds = c.arms.iter().any(|arm| arm.plotted().len() > 1);
     let band = match seeds {
         true => " Lines are means over seeds, bands one standard deviation.",
         false => "",
@@ -84,7 +85,7 @@ pub fn figure(c: &Comparison, look: Look) -> Result<Option<Figure>> {
     }))
 }
 
-fn axes(c: &Comparison, curves: &[Trace], look: Look) -> (Axis, Axis) {
+fn axes(c: &Comparison, curves: &[Trace], look: FigureOptions) -> (Axis, Axis) {
     let steps = || curves.iter().flat_map(|t| &t.points).map(|p| p.step as f64);
     // A logarithmic axis can show only positive steps.
     let shown = steps().filter(|s| !look.log_x || *s > 0.0);
@@ -104,19 +105,23 @@ fn axes(c: &Comparison, curves: &[Trace], look: Look) -> (Axis, Axis) {
 fn band(points: &[Band], x: &Axis, y: &Axis) -> Vec<(f64, f64)> {
     let edge = |p: &Band, value: f64| {
         // A value without a logarithm is placed at the lower edge of the frame.
-        let value = y.at(value).unwrap_or(y.low);
-        Some((x.at(p.step as f64)?, value))
+        let value = y.position(value).unwrap_or(y.low);
+        Some((x.position(p.step as f64)?, value))
     };
     let upper = points.iter().filter_map(|p| edge(p, p.mean + p.sd));
     let lower = points.iter().rev().filter_map(|p| edge(p, p.mean - p.sd));
     let outline: Vec<(f64, f64)> = upper.chain(lower).collect();
-    let below = cut(outline, y.high, |v| v <= y.high);
-    cut(below, y.low, |v| v >= y.low)
+    let below = clip_polygon(outline, y.high, |v| v <= y.high);
+    clip_polygon(below, y.low, |v| v >= y.low)
 }
 
 /// Clips a polygon to the heights that are `inside`, with the edge at `bound` (Sutherland and Hodgman, "Reentrant polygon
 /// clipping", CACM 17, 1974).
-fn cut(outline: Vec<(f64, f64)>, bound: f64, inside: impl Fn(f64) -> bool) -> Vec<(f64, f64)> {
+fn clip_polygon(
+    outline: Vec<(f64, f64)>,
+    bound: f64,
+    inside: impl Fn(f64) -> bool,
+) -> Vec<(f64, f64)> {
     let mut kept = Vec::with_capacity(outline.len());
     let before = outline.iter().cycle().skip(outline.len().saturating_sub(1));
     for (&(x0, y0), &(x1, y1)) in before.zip(&outline) {
@@ -131,7 +136,7 @@ fn cut(outline: Vec<(f64, f64)>, bound: f64, inside: impl Fn(f64) -> bool) -> Ve
 }
 
 /// Returns the pieces of a line between `low` and `high`, cut where the line crosses them.
-fn clipped(points: Vec<(f64, f64)>, low: f64, high: f64) -> Vec<Vec<(f64, f64)>> {
+fn clip_line(points: Vec<(f64, f64)>, low: f64, high: f64) -> Vec<Vec<(f64, f64)>> {
     let mut pieces: Vec<Vec<(f64, f64)>> = vec![Vec::new()];
     for pair in points.windows(2) {
         let ((x0, y0), (x1, y1)) = (pair[0], pair[1]);
@@ -171,7 +176,7 @@ mod tests {
     #[test]
     fn a_band_is_cut_at_the_frame() {
         let square = vec![(0.0, 4.0), (2.0, 4.0), (2.0, 0.0), (0.0, 0.0)];
-        let lower = cut(square, 1.0, |v| v <= 1.0);
+        let lower = clip_polygon(square, 1.0, |v| v <= 1.0);
         assert_eq!(lower, [(0.0, 1.0), (2.0, 1.0), (2.0, 0.0), (0.0, 0.0)]);
     }
 
@@ -179,7 +184,7 @@ mod tests {
     fn a_line_is_cut_at_the_frame() {
         let line = vec![(0.0, 4.0), (1.0, 2.0), (2.0, 1.0), (3.0, 5.0), (4.0, 1.0)];
         assert_eq!(
-            clipped(line, 0.0, 3.0),
+            clip_line(line, 0.0, 3.0),
             [
                 vec![(0.5, 3.0), (1.0, 2.0), (2.0, 1.0), (2.5, 3.0)],
                 vec![(3.5, 3.0), (4.0, 1.0)],

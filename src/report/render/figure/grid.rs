@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::canvas::{Area, INK, QUIET, ending, failed, line, px, svg, text};
-use super::shades::{scale, shade, share};
+use super::canvas::{Area, INK, MUTED, drawing_error, line, px, shortened_name, svg, text};
+use super::shades::{color_bar, range_fraction, shade};
 use super::{Figure, metric};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
@@ -15,7 +15,7 @@ use crate::report::read::sweep::PlannedArm;
 use crate::report::render::terminal::{number, plain};
 
 /// Maximum number of rows and of columns.
-const SIDE: usize = 24;
+const MAX_CELLS: usize = 24;
 /// Width and height of a cell in pixels; columns are wider if their names are.
 const CELL: (f64, f64) = (64.0, 34.0);
 /// Approximate width of a letter in pixels.
@@ -46,7 +46,7 @@ pub fn figure(c: &Comparison) -> Result<Option<Figure>> {
     Ok(Some(Figure {
         name: "grid".into(),
         caption: format!("{title}; {better} is better."),
-        svg: drawn(&title, &grid)?,
+        svg: grid_svg(&title, &grid)?,
     }))
 }
 
@@ -78,12 +78,12 @@ pub fn heat_map(map: HeatMap) -> Result<Figure> {
     Ok(Figure {
         name: map.name,
         caption: format!("{}.", map.title),
-        svg: drawn(&map.title, &grid)?,
+        svg: grid_svg(&map.title, &grid)?,
     })
 }
 
 /// Draws a grid as SVG.
-fn drawn(title: &str, grid: &Grid) -> Result<String> {
+fn grid_svg(title: &str, grid: &Grid) -> Result<String> {
     let (wide, high) = (grid.columns.1.len() as f64, grid.rows.1.len() as f64);
     // Room for the names of rows, by their approximate width.
     let longest = |names: &[String]| names.iter().map(|n| n.chars().count()).max().unwrap_or(0);
@@ -96,7 +96,7 @@ fn drawn(title: &str, grid: &Grid) -> Result<String> {
     svg(title, size, |root| {
         cells(root, grid, left, cell)?;
         names_of_axes(root, grid, left, cell)?;
-        scale(
+        color_bar(
             root,
             range(grid),
             (left + wide * cell + 24.0, TOP),
@@ -128,7 +128,7 @@ fn grid(c: &Comparison) -> Option<Grid> {
         }
         names
     });
-    let fits = |side: &Vec<String>| (2..=SIDE).contains(&side.len());
+    let fits = |side: &Vec<String>| (2..=MAX_CELLS).contains(&side.len());
     if !sides.iter().all(fits) {
         return None;
     }
@@ -150,8 +150,8 @@ fn grid(c: &Comparison) -> Option<Grid> {
     }
     let filled = values.iter().flatten().any(Option::is_some);
     filled.then(|| Grid {
-        rows: (last_part(first), told(rows)),
-        columns: (last_part(second), told(columns)),
+        rows: (last_part(first), cell_labels(rows)),
+        columns: (last_part(second), cell_labels(columns)),
         values,
     })
 }
@@ -172,7 +172,7 @@ fn setting(c: &Comparison, i: usize, arm: &PlannedArm, axis: &str) -> Option<Str
 }
 
 /// Returns the values as shown: a table by its kind, if no other value has the same kind.
-fn told(values: Vec<String>) -> Vec<String> {
+fn cell_labels(values: Vec<String>) -> Vec<String> {
     let kind = |value: &String| -> Option<String> {
         let table: toml::Table = toml::from_str(&format!("value = {value}")).ok()?;
         Some(table.get("value")?.get("kind")?.as_str()?.to_owned())
@@ -186,7 +186,7 @@ fn told(values: Vec<String>) -> Vec<String> {
             Some(name) if alone(kind) => name.clone(),
             _ => value,
         });
-    shown.map(|value| ending(&value)).collect()
+    shown.map(|value| shortened_name(&value)).collect()
 }
 
 /// Returns the last part of a dotted key: `norm_placement` of `model.norm_placement`.
@@ -214,16 +214,16 @@ fn cells(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
             let centred = Pos::new(HPos::Center, VPos::Center);
             match value {
                 Some(value) => {
-                    let (color, ink) = shade(share(*value, range));
+                    let (color, ink) = shade(range_fraction(*value, range));
                     root.draw(&Rectangle::new(corners, color.filled()))
-                        .map_err(failed)?;
+                        .map_err(drawing_error)?;
                     let style = text(12.0, ink).pos(centred);
                     root.draw(&Text::new(number(*value), middle, style))
-                        .map_err(failed)?;
+                        .map_err(drawing_error)?;
                 }
                 None => {
-                    root.draw(&Rectangle::new(corners, line(QUIET, 1.0)))
-                        .map_err(failed)?;
+                    root.draw(&Rectangle::new(corners, line(MUTED, 1.0)))
+                        .map_err(drawing_error)?;
                 }
             }
         }
@@ -239,7 +239,7 @@ fn names_of_axes(root: &Area, grid: &Grid, left: f64, cell: f64) -> Result<()> {
             false => style,
         };
         root.draw(&Text::new(label.to_string(), (px(x), px(y)), style))
-            .map_err(failed)
+            .map_err(drawing_error)
     };
     let bottom = TOP + grid.rows.1.len() as f64 * CELL.1;
     for (r, name) in grid.rows.1.iter().enumerate() {
@@ -278,7 +278,7 @@ mod tests {
             "{ kind = \"rms\" }",
             "1e-3",
         ];
-        let shown = told(values.map(str::to_owned).into());
+        let shown = cell_labels(values.map(str::to_owned).into());
         let expected = [
             "pre",
             "rotary",

@@ -6,7 +6,7 @@ use plotters::prelude::*;
 
 use super::Figure;
 use super::axis::Axis;
-use super::canvas::{COLORS, Mark, failed, frame, legend, line, px, svg};
+use super::canvas::{COLORS, Mark, drawing_error, frame, legend, line, px, svg};
 use crate::error::Result;
 
 const WIDTH: u32 = 720;
@@ -52,7 +52,7 @@ pub fn plot(plot: &Plot) -> Result<Figure> {
         let mut chart = frame(&left, &x, &y, 62.0)?;
         for (one, color) in plot.lines.iter().zip(COLORS) {
             let places = one.points.iter();
-            let places = places.filter_map(|(a, b)| x.at(*a).zip(y.at(*b)));
+            let places = places.filter_map(|(a, b)| x.position(*a).zip(y.position(*b)));
             let places: Vec<(f64, f64)> = places.collect();
             let dots = places.iter();
             let dots: Vec<_> = dots
@@ -60,8 +60,8 @@ pub fn plot(plot: &Plot) -> Result<Figure> {
                 .collect();
             chart
                 .draw_series(LineSeries::new(places, line(color, 2.0)))
-                .map_err(failed)?;
-            chart.draw_series(dots).map_err(failed)?;
+                .map_err(drawing_error)?;
+            chart.draw_series(dots).map_err(drawing_error)?;
         }
         let names = plot.lines.iter().zip(COLORS);
         let entries: Vec<_> = names

@@ -25,11 +25,11 @@ mod shades;
 /// Maximum number of arms in one plot of curves or points; more cannot be told apart.
 const ARMS: usize = 8;
 /// PNG pixels per SVG pixel: sharp in print at the width of a page.
-const SCALE: f32 = 2.0;
+const PNG_SCALE: f32 = 2.0;
 
 /// How figures are drawn.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Look {
+pub struct FigureOptions {
     /// Whether steps are on a logarithmic axis.
     pub log_x: bool,
     /// Whether values are on a logarithmic axis.
@@ -51,7 +51,7 @@ pub struct Figure {
 ///
 /// # Errors
 /// If a figure cannot be drawn.
-pub fn figures(c: &Comparison, look: Look) -> Result<Vec<Figure>> {
+pub fn figures(c: &Comparison, look: FigureOptions) -> Result<Vec<Figure>> {
     let drawn = [
         curves::figure(c, look)?,
         rows::results(c)?,
@@ -74,19 +74,19 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
         fontdb: fonts.into(),
         ..Options::default()
     };
-    let tree = Tree::from_str(svg, &options).map_err(canvas::failed)?;
+    let tree = Tree::from_str(svg, &options).map_err(canvas::drawing_error)?;
     let size = tree.size().to_int_size();
     let size = size
-        .scale_by(SCALE)
-        .ok_or_else(|| canvas::failed("too large"))?;
+        .scale_by(PNG_SCALE)
+        .ok_or_else(|| canvas::drawing_error("too large"))?;
     let mut pixels = Pixmap::new(size.width(), size.height())
-        .ok_or_else(|| canvas::failed("no room for its pixels"))?;
+        .ok_or_else(|| canvas::drawing_error("no room for its pixels"))?;
     resvg::render(
         &tree,
-        Transform::from_scale(SCALE, SCALE),
+        Transform::from_scale(PNG_SCALE, PNG_SCALE),
         &mut pixels.as_mut(),
     );
-    pixels.encode_png().map_err(canvas::failed)
+    pixels.encode_png().map_err(canvas::drawing_error)
 }
 
 /// Returns the split and metric in readable form: `valid loss`.
@@ -95,14 +95,14 @@ fn metric(c: &Comparison) -> String {
 }
 
 /// Returns the arms of a plot in the table's order, at most `most`, and a note for the caption if some are left out.
-fn drawn(c: &Comparison, most: usize) -> (Vec<usize>, String) {
+fn plotted_arms(c: &Comparison, most: usize) -> (Vec<usize>, String) {
     let all = c.arms.len();
     if all <= most {
         return ((0..all).collect(), String::new());
     }
-    let mut arms = c.leading(most);
+    let mut arms = c.best_arms(most);
     if !arms.contains(&0) {
-        arms = c.leading(most - 1);
+        arms = c.best_arms(most - 1);
         arms.insert(0, 0);
     }
     let note = format!(" The first arm and the {} best of {all}.", arms.len() - 1);

@@ -11,8 +11,8 @@ use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::Figure;
-use super::canvas::{Area, INK, ending, failed, px, svg, text};
-use super::shades::{scale, shade, share};
+use super::canvas::{Area, INK, drawing_error, px, shortened_name, svg, text};
+use super::shades::{color_bar, range_fraction, shade};
 use crate::error::Result;
 
 /// Gap between pictures in pixels.
@@ -37,7 +37,7 @@ impl Picture {
     /// Builds a picture of numbers, given row by row, coloured by their position in `range`.
     pub fn of_values(values: &[f64], width: usize, range: (f64, f64)) -> Self {
         let color = |value: &f64| {
-            let color = shade(share(*value, range)).0;
+            let color = shade(range_fraction(*value, range)).0;
             [color.0, color.1, color.2]
         };
         Self {
@@ -48,14 +48,14 @@ impl Picture {
     }
 
     /// Returns the picture as a `data:` URL of a PNG.
-    fn address(&self) -> Result<String> {
+    fn data_url(&self) -> Result<String> {
         let (width, height) = (self.width as u32, self.height as u32);
         let pixels = RgbImage::from_raw(width, height, self.rgb.clone());
-        let pixels = pixels.ok_or_else(|| failed("a picture has too few pixels"))?;
+        let pixels = pixels.ok_or_else(|| drawing_error("a picture has too few pixels"))?;
         let mut png = Cursor::new(Vec::new());
         pixels
             .write_to(&mut png, ImageFormat::Png)
-            .map_err(failed)?;
+            .map_err(drawing_error)?;
         let encoded = STANDARD.encode(png.into_inner());
         Ok(format!("data:image/png;base64,{encoded}"))
     }
@@ -144,7 +144,7 @@ pub fn panels(panels: &Panels) -> Result<Figure> {
     let drawn = svg(&panels.title, size, |root| {
         names(root, panels, &frame)?;
         match panels.range {
-            Some(range) => scale(
+            Some(range) => color_bar(
                 root,
                 range,
                 (right + 14.0, frame.top),
@@ -167,7 +167,7 @@ pub fn panels(panels: &Panels) -> Result<Figure> {
                 px(y),
                 px(wide),
                 px(high),
-                picture.address()?
+                picture.data_url()?
             );
         }
     }
@@ -187,8 +187,8 @@ fn names(root: &Area, panels: &Panels, frame: &Frame) -> Result<()> {
             true => style.transform(FontTransform::Rotate270),
             false => style,
         };
-        root.draw(&Text::new(ending(label), (px(x), px(y)), style))
-            .map_err(failed)
+        root.draw(&Text::new(shortened_name(label), (px(x), px(y)), style))
+            .map_err(drawing_error)
     };
     let [wide, high] = frame.side;
     for (row, name) in panels.rows.iter().enumerate() {

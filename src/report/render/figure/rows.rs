@@ -5,11 +5,12 @@
 
 use plotters::prelude::*;
 
-use super::axis::{Axis, one_value};
+use super::axis::{Axis, is_single_value};
 use super::canvas::{
-    Area, COLORS, Chart, INK, Mark, QUIET, ending, failed, frame, legend, line, px, svg, width,
+    Area, COLORS, Chart, INK, MUTED, Mark, drawing_error, frame, legend, line, px, shortened_name,
+    svg, width,
 };
-use super::{Figure, drawn, metric};
+use super::{Figure, metric, plotted_arms};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, Verdict};
@@ -19,13 +20,13 @@ use crate::report::render::terminal::plain;
 const ROWS: usize = 40;
 const WIDTH: u32 = 720;
 /// Height of the legend above the chart, in pixels.
-const HEAD: f64 = 34.0;
+const LEGEND_HEIGHT: f64 = 34.0;
 /// Room for the names of rows in a figure of `WIDTH`, in pixels; longer ones make it wider.
-const NAMES: f64 = 260.0;
+const NAMES_WIDTH: f64 = 260.0;
 
 /// Draws the final values: the mean with its 95 % interval, and every run; `None` unless two values differ.
 pub fn results(c: &Comparison) -> Result<Option<Figure>> {
-    let (arms, note) = drawn(c, ROWS);
+    let (arms, note) = plotted_arms(c, ROWS);
     let finals = |i: usize| -> Vec<f64> {
         let counted = c.arms[i].counted.iter();
         counted
@@ -39,27 +40,27 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
     });
     let values: Vec<f64> = values.collect();
     // A single value needs no figure, nor do several equal ones.
-    if one_value(values.iter().copied()) {
+    if is_single_value(values.iter().copied()) {
         return Ok(None);
     }
     let title = format!("final {}", metric(c));
     let x = Axis::fit(&title, values, false, 6, true);
     let svg = svg(&title, (wide(c, &arms), height(arms.len())), |root| {
-        let chart = framed(root, c, &arms, &x)?;
+        let chart = row_frame(root, c, &arms, &x)?;
         let area = chart.plotting_area();
         for (row, &i) in arms.iter().enumerate() {
             let (y, color) = (row as f64, COLORS[row % COLORS.len()]);
             for value in finals(i) {
                 // Drawn below the interval, which would otherwise hide dots.
                 let dot = Circle::new((value, y + 0.27), px(3.0), color.mix(0.6).filled());
-                area.draw(&dot).map_err(failed)?;
+                area.draw(&dot).map_err(drawing_error)?;
             }
             if let Some(ends) = ends(i) {
                 whisker(&chart, (ends.low, ends.high), y, 2.0)?;
             }
             if let Some(summary) = c.results[i].last {
                 let dot = Circle::new((summary.mean, y), px(5.0), color.filled());
-                area.draw(&dot).map_err(failed)?;
+                area.draw(&dot).map_err(drawing_error)?;
             }
         }
         Ok(())
@@ -77,7 +78,7 @@ pub fn results(c: &Comparison) -> Result<Option<Figure>> {
 
 /// Draws the differences from the first arm with their 95 % intervals; `None` if no other arm has a difference.
 pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
-    let (arms, note) = drawn(c, ROWS + 1);
+    let (arms, note) = plotted_arms(c, ROWS + 1);
     let gap = |i: usize| {
         let gap = c.results[i].last_gap.as_ref()?;
         Some((gap, gap.difference?))
@@ -96,11 +97,11 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
     let baseline = plain(&c.arms[0].name);
     let title = format!("difference of final {} from {baseline}", metric(c));
     let x = Axis::fit(&title, ends, false, 6, true);
-    let size = (wide(c, &arms), height(arms.len()) + HEAD as u32);
+    let size = (wide(c, &arms), height(arms.len()) + LEGEND_HEIGHT as u32);
     let svg = svg(&title, size, |root| {
-        let (head, body) = root.split_vertically(px(HEAD));
+        let (head, body) = root.split_vertically(px(LEGEND_HEIGHT));
         legend_row(&head, c, &arms)?;
-        let chart = framed(&body, c, &arms, &x)?;
+        let chart = row_frame(&body, c, &arms, &x)?;
         let area = chart.plotting_area();
         for (row, &i) in arms.iter().enumerate() {
             let Some((gap, difference)) = gap(i) else {
@@ -112,14 +113,14 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
                 [(from, y - 0.28), (to, y + 0.28)],
                 color(gap).mix(0.75).filled(),
             );
-            area.draw(&bar).map_err(failed)?;
+            area.draw(&bar).map_err(drawing_error)?;
             if let Some(ends) = gap.interval() {
                 whisker(&chart, (ends.low, ends.high), y, 1.5)?;
             }
         }
         let bottom = arms.len() as f64 - 0.5;
         let zero = PathElement::new(vec![(0.0, -0.5), (0.0, bottom)], line(INK, 1.0));
-        area.draw(&zero).map_err(failed)
+        area.draw(&zero).map_err(drawing_error)
     })?;
     Ok(Some(Figure {
         name: "differences".into(),
@@ -134,7 +135,7 @@ pub fn differences(c: &Comparison) -> Result<Option<Figure>> {
 const MEANINGS: [(RGBColor, &str); 4] = [
     (COLORS[0], "better"),
     (COLORS[1], "worse"),
-    (QUIET, "not settled"),
+    (MUTED, "not settled"),
     (RGBColor(0xc4, 0xc4, 0xc4), "not tested"),
 ];
 
@@ -158,7 +159,9 @@ fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
     for (n, m) in found.enumerate() {
         let (color, name) = MEANINGS[m];
         let left = px(220.0 + 124.0 * n as f64);
-        let part = area.clone().shrink((left, 0), (px(122.0), px(HEAD)));
+        let part = area
+            .clone()
+            .shrink((left, 0), (px(122.0), px(LEGEND_HEIGHT)));
         legend(&part, &[(color, name.to_string())], Mark::Bar)?;
     }
     Ok(())
@@ -166,9 +169,11 @@ fn legend_row(area: &Area, c: &Comparison, arms: &[usize]) -> Result<()> {
 
 /// Returns the width of a figure in pixels, widened for long row names at about 7 pixels per letter.
 fn wide(c: &Comparison, arms: &[usize]) -> u32 {
-    let names = arms.iter().map(|i| ending(&plain(&c.arms[*i].name)));
+    let names = arms
+        .iter()
+        .map(|i| shortened_name(&plain(&c.arms[*i].name)));
     let longest = names.map(|name| name.chars().count()).max().unwrap_or(0);
-    WIDTH + (7.0 * longest as f64 - NAMES).max(0.0) as u32
+    WIDTH + (7.0 * longest as f64 - NAMES_WIDTH).max(0.0) as u32
 }
 
 fn height(rows: usize) -> u32 {
@@ -176,7 +181,7 @@ fn height(rows: usize) -> u32 {
 }
 
 /// Draws a frame with a row for each arm and their names at the left.
-fn framed<'a, 'b>(
+fn row_frame<'a, 'b>(
     area: &'a Area<'b>,
     c: &Comparison,
     arms: &[usize],
@@ -184,7 +189,7 @@ fn framed<'a, 'b>(
 ) -> Result<Chart<'a, 'b>> {
     let names: Vec<String> = arms
         .iter()
-        .map(|i| ending(&plain(&c.arms[*i].name)))
+        .map(|i| shortened_name(&plain(&c.arms[*i].name)))
         .collect();
     let mut left = 40.0f64;
     for name in &names {
@@ -203,7 +208,7 @@ fn whisker(chart: &Chart, (low, high): (f64, f64), y: f64, thick: f64) -> Result
     ];
     for stroke in strokes {
         let stroke = PathElement::new(stroke.to_vec(), line(INK, thick));
-        area.draw(&stroke).map_err(failed)?;
+        area.draw(&stroke).map_err(drawing_error)?;
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::canvas::{Area, INK, failed, px, text};
+use super::canvas::{Area, INK, drawing_error, px, text};
 use crate::error::Result;
 use crate::report::render::terminal::number;
 
@@ -28,7 +28,7 @@ pub fn shade(share: f64) -> (RGBColor, RGBColor) {
 }
 
 /// Returns the position of a value in a range, from 0 to 1; 0.5 if the range is empty.
-pub fn share(value: f64, (low, high): (f64, f64)) -> f64 {
+pub fn range_fraction(value: f64, (low, high): (f64, f64)) -> f64 {
     if high > low {
         (value - low) / (high - low)
     } else {
@@ -37,7 +37,7 @@ pub fn share(value: f64, (low, high): (f64, f64)) -> f64 {
 }
 
 /// Draws the colour bar from `(x, y)` down, `tall` pixels high, with the ends of the range as labels.
-pub fn scale(root: &Area, range: (f64, f64), (x, y): (f64, f64), tall: f64) -> Result<()> {
+pub fn color_bar(root: &Area, range: (f64, f64), (x, y): (f64, f64), tall: f64) -> Result<()> {
     const STEPS: usize = 48;
     for i in (0..STEPS).rev() {
         let share = i as f64 / (STEPS - 1) as f64;
@@ -45,12 +45,12 @@ pub fn scale(root: &Area, range: (f64, f64), (x, y): (f64, f64), tall: f64) -> R
         // Each rectangle reaches to the bottom and is covered by the next, so that no seam shows.
         let corners = [(px(x), px(from)), (px(x + 14.0), px(y + tall))];
         root.draw(&Rectangle::new(corners, shade(share).0.filled()))
-            .map_err(failed)?;
+            .map_err(drawing_error)?;
     }
     let style = text(12.0, INK).pos(Pos::new(HPos::Left, VPos::Center));
     for (value, y) in [(range.1, y + 6.0), (range.0, y + tall - 6.0)] {
         let label = Text::new(number(value), (px(x + 20.0), px(y)), style.clone());
-        root.draw(&label).map_err(failed)?;
+        root.draw(&label).map_err(drawing_error)?;
     }
     Ok(())
 }

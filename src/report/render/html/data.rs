@@ -11,22 +11,22 @@ use crate::report::render::terminal::plain;
 /// Metrics shown as curves although only training lines have them.
 const TRAINING: [&str; 3] = ["grad_norm", "lr", "items_per_s"];
 /// Number of arms shown when the page opens.
-const ON: usize = 8;
+const SHOWN_ARMS: usize = 8;
 /// Maximum number of points of all curves together, at about 20 bytes each.
 const POINTS: usize = 250_000;
 
 /// Returns the data that the page's script draws.
 pub fn data(c: &Comparison, layers: &Value) -> Value {
     let arm = |i: usize| {
-        let clock = curve(&c.drawn(i), "train", "elapsed_s", 200);
+        let clock = curve(&c.plotted_runs(i), "train", "elapsed_s", 200);
         let clock: Vec<Value> = clock
             .iter()
             .map(|b| json!([b.step, rounded(b.mean)]))
             .collect();
-        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].name), "runs": c.arms[i].drawn().len(), "clock": clock})
+        json!({"id": c.arms[i].id, "label": plain(&c.arms[i].name), "runs": c.arms[i].plotted().len(), "clock": clock})
     };
     let arms: Vec<Value> = (0..c.arms.len()).map(arm).collect();
-    json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.leading(ON)})
+    json!({"arms": arms, "series": series(c), "layers": layers, "more": more_is_better(&c.metric), "on": c.best_arms(SHOWN_ARMS)})
 }
 
 /// Returns `{metric: {split: [points of each arm]}}`, with points `[step, mean, sd, n]`. Splits with points at fewer than
@@ -42,7 +42,7 @@ pub fn series(c: &Comparison) -> Map<String, Value> {
     for metric in metrics {
         let mut splits = Map::new();
         for split in ["train", "valid", "test"] {
-            let of_arm = |i: usize| curve(&c.drawn(i), split, metric, limit);
+            let of_arm = |i: usize| curve(&c.plotted_runs(i), split, metric, limit);
             let arms: Vec<Vec<Value>> = (0..c.arms.len())
                 .map(|i| of_arm(i).iter().map(point).collect())
                 .collect();

@@ -24,8 +24,8 @@ const PARTS: usize = 128;
 /// If a file cannot be read.
 pub fn data(c: &Comparison) -> Result<Value> {
     let mut runs = Vec::new();
-    for arm in c.leading(ARMS) {
-        for run in c.drawn(arm) {
+    for arm in c.best_arms(ARMS) {
+        for run in c.plotted_runs(arm) {
             let Some(found) = diagnostics::read(&run.path, STEPS)? else {
                 continue;
             };

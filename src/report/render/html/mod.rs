@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use super::figure::{self, Figure, Look};
+use super::figure::{self, Figure, FigureOptions};
 use super::terminal::plain;
 use crate::error::{Error, Result};
 use crate::files;
@@ -51,7 +51,7 @@ pub fn write(c: &Comparison, path: &Path) -> Result<()> {
             path.join("compare.html").display()
         )));
     }
-    let figures = figure::figures(c, Look::default())?;
+    let figures = figure::figures(c, FigureOptions::default())?;
     let text = page(c, &figures, path.parent())?;
     files::write_result(path, text.as_bytes())
 }
@@ -72,7 +72,7 @@ pub fn page(c: &Comparison, figures: &[Figure], folder: Option<&Path>) -> Result
         header(c, &title),
         results(c),
         curves(c),
-        drawn(figures),
+        other_figures(figures),
         settings(c),
         layers::section(&layers),
         runs(c, folder),
@@ -203,7 +203,7 @@ fn curves(c: &Comparison) -> String {
 }
 
 /// Returns the section of figures, without the curves, which the page shows interactively.
-fn drawn(figures: &[Figure]) -> String {
+fn other_figures(figures: &[Figure]) -> String {
     let mut text = String::new();
     for figure in figures.iter().filter(|figure| figure.name != "curves") {
         text.push_str(&format!(

@@ -4,9 +4,9 @@ use std::path::Path;
 
 use super::escape;
 use crate::report::analyse::arms::{Arm, Difference};
-use crate::report::analyse::comparison::{Comparison, earlier};
+use crate::report::analyse::comparison::{Comparison, earlier_step_mark};
 use crate::report::render::links::relative;
-use crate::report::render::sheet::{Cell, Sheet, marked, tops, without_settings};
+use crate::report::render::sheet::{Cell, Sheet, top_rows, with_marks, without_settings};
 use crate::report::render::terminal::{count, duration, number};
 
 /// Returns the section with the results of each arm.
@@ -19,7 +19,7 @@ pub fn results(c: &Comparison) -> String {
     let top: Vec<(usize, usize)> = best
         .into_iter()
         .flat_map(|column| {
-            tops(&sheet, column, c)
+            top_rows(&sheet, column, c)
                 .into_iter()
                 .map(move |row| (row, column))
         })
@@ -43,11 +43,11 @@ pub fn results(c: &Comparison) -> String {
 
 /// Returns a sortable table in a scrolling frame. `top` highlights cells; `marks` colours the first column like the curves.
 fn table(sheet: &Sheet, label: &str, top: &[(usize, usize)], marks: bool) -> String {
-    linked(sheet, label, top, marks, &[])
+    linked_table(sheet, label, top, marks, &[])
 }
 
 /// Returns such a table in which the first cell of each row is a link, if the row has one.
-fn linked(
+fn linked_table(
     sheet: &Sheet,
     label: &str,
     top: &[(usize, usize)],
@@ -191,7 +191,7 @@ pub fn runs(c: &Comparison, folder: Option<&Path>) -> String {
         }
     }
     let open = if rows.len() <= 12 { " open" } else { "" };
-    let table = linked(&Sheet::of(columns, rows), "runs", &[], false, &links);
+    let table = linked_table(&Sheet::of(columns, rows), "runs", &[], false, &links);
     format!("<details{open}><summary id=\"runs\">All runs</summary>\n{table}</details>\n")
 }
 
@@ -212,8 +212,8 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
     };
     let step = outcome.best.and_then(|b| b.0).map(|s| s as f64);
     let at = outcome.last.and_then(|l| l.0);
-    let at = earlier(at.into_iter().map(|step| (step, run.journal.last_step)));
-    let part = outcome.last_of_part.then(|| "part".to_string());
+    let at = earlier_step_mark(at.into_iter().map(|step| (step, run.journal.last_step)));
+    let part = outcome.last_is_partial.then(|| "part".to_string());
     let marks: Vec<String> = at.into_iter().chain(part).collect();
     vec![
         Cell {
@@ -228,7 +228,7 @@ fn run(c: &Comparison, arm: &Arm, m: usize) -> Vec<Cell> {
         text(&run.state()),
         of(outcome.best.map(|b| b.1), &number),
         of(step, &|s| count(s as u64)),
-        marked(of(outcome.last.map(|l| l.1), &number), &marks),
+        with_marks(of(outcome.last.map(|l| l.1), &number), &marks),
         of(run.items_per_s(), &number),
         of(run.elapsed_s(), &duration),
     ]

@@ -4,7 +4,7 @@
 
 use super::caption;
 use crate::report::analyse::comparison::Comparison;
-use crate::report::render::sheet::{Cell, Sheet, for_paper, tops};
+use crate::report::render::sheet::{Cell, Sheet, paper_sheet, top_rows};
 use unicode_width::UnicodeWidthStr;
 
 mod escape;
@@ -15,14 +15,14 @@ use escape::{escape, number};
 const PAGE: usize = 100;
 
 /// Width in characters above which a text is broken into lines.
-const LONG: usize = 32;
+const MAX_TEXT: usize = 32;
 
 /// Title of the column of p values, which stays in the same table as its difference.
-const P: &str = "p";
+const P_COLUMN: &str = "p";
 
 /// Returns the tables. The best mean is bold, and so are all equal to it; none is bold if values are not comparable.
 pub fn table(c: &Comparison) -> String {
-    let sheet = for_paper(c);
+    let sheet = paper_sheet(c);
     let column = sheet
         .columns
         .iter()
@@ -30,7 +30,7 @@ pub fn table(c: &Comparison) -> String {
     let best = column.map(|column| (best_rows(&sheet, column, c), column));
     let name = label(c);
     let mut text = String::from("% \\usepackage{booktabs}\n% \\usepackage{graphicx}\n");
-    for (i, columns) in parts(&sheet).iter().enumerate() {
+    for (i, columns) in column_groups(&sheet).iter().enumerate() {
         let (caption, label) = match i {
             0 => (escape(&caption(c)), name.clone()),
             _ => (
@@ -81,12 +81,12 @@ fn tabular(sheet: &Sheet, columns: &[usize], best: Option<&(Vec<usize>, usize)>)
 }
 
 /// Returns the columns of each table: as many as fit a page, with the first column repeated in each.
-fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
+fn column_groups(sheet: &Sheet) -> Vec<Vec<usize>> {
     let width = |i: usize| {
         let cells = sheet.rows.iter().map(|row| row[i].text.width());
         let widest = cells.chain([sheet.columns[i].0.width()]).max();
         2 + match is_long(sheet, i) {
-            true => LONG,
+            true => MAX_TEXT,
             false => widest.unwrap_or(0),
         }
     };
@@ -94,7 +94,7 @@ fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
     let mut used = width(0);
     for (i, (title, _)) in sheet.columns.iter().enumerate().skip(1) {
         let alone = parts.last().is_some_and(|part| part.len() == 1);
-        if used + width(i) > PAGE && !alone && title != P {
+        if used + width(i) > PAGE && !alone && title != P_COLUMN {
             parts.push(vec![0]);
             used = width(0);
         }
@@ -109,7 +109,7 @@ fn parts(sheet: &Sheet) -> Vec<Vec<usize>> {
 /// Whether a column holds a text (not a number) that is longer than [`LONG`].
 fn is_long(sheet: &Sheet, column: usize) -> bool {
     let mut cells = sheet.rows.iter().map(|row| &row[column]);
-    cells.any(|cell| cell.value.is_none() && cell.text.width() > LONG)
+    cells.any(|cell| cell.value.is_none() && cell.text.width() > MAX_TEXT)
 }
 
 /// Returns the rows with the best mean; empty unless several rows have one.
@@ -117,7 +117,7 @@ fn best_rows(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
     let valued = sheet.rows.iter().filter(|row| row[column].value.is_some());
     match valued.count() {
         0 | 1 => Vec::new(),
-        _ => tops(sheet, column, c),
+        _ => top_rows(sheet, column, c),
     }
 }
 

@@ -7,14 +7,14 @@ use std::path::Path;
 
 use rayon::prelude::*;
 
-use super::figure::{self, Look};
+use super::figure::{self, FigureOptions};
 use super::{html, json, sheet, terminal};
 use crate::error::Result;
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::statistics::contrast::{Contrast, POWER, Verdict};
 
+mod csv;
 mod latex;
-mod lines;
 
 /// Names of all figures; an earlier report in the same folder may have left some that the current one lacks.
 const FIGURES: [&str; 5] = ["curves", "results", "differences", "compute", "grid"];
@@ -32,15 +32,15 @@ pub struct Document {
 ///
 /// # Errors
 /// If a figure cannot be drawn, or the diagnostics of a run cannot be read.
-pub fn documents(c: &Comparison, look: Look, folder: &Path) -> Result<Vec<Document>> {
+pub fn documents(c: &Comparison, look: FigureOptions, folder: &Path) -> Result<Vec<Document>> {
     let figures = figure::figures(c, look)?;
     let page = html::page(c, &figures, Some(folder))?;
     let mut documents = vec![
         document("index.html", page),
         document("table.md", markdown(c)),
         document("table.tex", latex::table(c)),
-        document("table.csv", lines::arms(c)?),
-        document("runs.csv", lines::runs(c)?),
+        document("table.csv", csv::arms(c)?),
+        document("runs.csv", csv::runs(c)?),
         document("summary.json", format!("{:#}\n", json::json(c))),
     ];
     let pictures: Vec<Vec<u8>> = figures
@@ -76,7 +76,7 @@ fn document(name: &str, text: String) -> Document {
 
 /// Returns the paper's table in Markdown, with its caption and the notes of the comparison.
 fn markdown(c: &Comparison) -> String {
-    let mut text = terminal::markdown(&sheet::for_paper(c).text(false));
+    let mut text = terminal::markdown(&sheet::paper_sheet(c).text(false));
     text.push_str(&format!("\n{}\n", terminal::markdown_text(&caption(c))));
     for note in &c.notes {
         text.push_str(&format!("\n* {}", terminal::markdown_text(note)));

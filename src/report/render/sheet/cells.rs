@@ -79,7 +79,7 @@ pub fn summary(s: Option<&Summary>) -> Cell {
 }
 
 /// Appends marks to a value: `1.234 at 40`.
-pub fn marked(mut cell: Cell, marks: &[String]) -> Cell {
+pub fn with_marks(mut cell: Cell, marks: &[String]) -> Cell {
     if !cell.text.is_empty() && !marks.is_empty() {
         cell.text = format!("{} {}", cell.text, marks.join(", "));
     }
@@ -110,7 +110,7 @@ pub fn difference(gap: Option<&Contrast>) -> Cell {
     Cell {
         text: gap
             .interval()
-            .and_then(|i| around(mean, i))
+            .and_then(|i| interval_text(mean, i))
             .unwrap_or_else(|| signed(mean)),
         value: Some(mean),
     }
@@ -126,7 +126,7 @@ pub fn bootstrapped(gap: Option<&Contrast>) -> Cell {
 }
 
 /// Formats middle and ends with enough decimals for two digits of the half width; `None` for an interval of width 0.
-fn around(middle: f64, interval: Interval) -> Option<String> {
+fn interval_text(middle: f64, interval: Interval) -> Option<String> {
     let half = (interval.high - interval.low) / 2.0;
     let places = places(half);
     (half > 0.0).then(|| format!("{middle:+.places$} {}", bounds(interval, places)))

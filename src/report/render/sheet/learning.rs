@@ -1,7 +1,7 @@
 //! Columns that show how fast arms learn.
 
 use super::cells::{rate, share, share_with_interval, summary};
-use super::{Cell, Sheet, each};
+use super::{Cell, Sheet, cells_of_arms};
 use crate::report::analyse::comparison::Comparison;
 use crate::report::analyse::results::ArmResults;
 use crate::report::render::terminal::number;
@@ -15,7 +15,11 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
                 value: Some(s.median),
             })
         };
-        sheet.add("median", "median of the final values", each(c, median));
+        sheet.add(
+            "median",
+            "median of the final values",
+            cells_of_arms(c, median),
+        );
     }
     if let Some((low, high)) = c.yardstick.range {
         let hint = format!(
@@ -24,7 +28,7 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
         sheet.add(
             "mean height",
             hint,
-            each(c, |r| summary(r.learning.area.as_ref())),
+            cells_of_arms(c, |r| summary(r.learning.area.as_ref())),
         );
     }
     reach(sheet, c);
@@ -32,7 +36,7 @@ pub(super) fn learning(sheet: &mut Sheet, c: &Comparison) {
         sheet.add(
             "diverged",
             "runs whose loss stopped being a number, with Wilson's interval",
-            each(c, |r| share_with_interval(r.diverged)),
+            cells_of_arms(c, |r| share_with_interval(r.diverged)),
         );
     }
 }
@@ -42,11 +46,15 @@ pub(super) fn reach(sheet: &mut Sheet, c: &Comparison) {
     if let Some(target) = c.yardstick.target {
         let title = format!("steps to {}", number(target));
         let hint = "steps until the value is first reached, over the runs that did";
-        sheet.add(title, hint, each(c, |r| rate(r.learning.reach.as_ref())));
+        sheet.add(
+            title,
+            hint,
+            cells_of_arms(c, |r| rate(r.learning.reach.as_ref())),
+        );
         sheet.add(
             "reached",
             "runs that reached it",
-            each(c, |r| share(r.learning.reached)),
+            cells_of_arms(c, |r| share(r.learning.reached)),
         );
     }
 }

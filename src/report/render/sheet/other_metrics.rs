@@ -2,7 +2,7 @@
 
 use super::Detail;
 use crate::report::analyse::comparison::Comparison;
-use crate::report::analyse::metrics::{decides, is_shown};
+use crate::report::analyse::metrics::{is_shown, selects_best};
 
 /// Maximum number of columns of other metrics in a terminal's table; more would not be read column by column.
 const MOST: usize = 10;
@@ -17,7 +17,7 @@ pub(super) fn shown(c: &Comparison, detail: Detail) -> Vec<&str> {
     let (decide, others): (Vec<&str>, Vec<&str>) = known
         .iter()
         .copied()
-        .partition(|metric| decides(metric, &c.runs));
+        .partition(|metric| selects_best(metric, &c.runs));
     let room = MOST.saturating_sub(decide.len());
     let kept: Vec<&str> = decide
         .into_iter()

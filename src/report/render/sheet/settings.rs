@@ -10,7 +10,7 @@ const STEPS: &str = "train.steps";
 
 /// Where the table shows the value of a differing setting.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum ShownIn {
     /// In a column for the setting.
     Column,
     /// In the names of the arms, or in the column of steps.
@@ -22,19 +22,19 @@ enum Told {
 /// Returns the settings with columns, at most [`SETTINGS`].
 pub(super) fn shown(c: &Comparison) -> Vec<&Difference> {
     let causes = causes(&c.differing).into_iter();
-    let telling = causes.filter(|d| told(c, &d.key) == Told::Column);
+    let telling = causes.filter(|d| shown_in(c, &d.key) == ShownIn::Column);
     telling.take(SETTINGS).collect()
 }
 
 /// Returns the differing settings that a terminal's table does not show.
-pub fn left_out(c: &Comparison) -> Vec<&str> {
+pub fn hidden_settings(c: &Comparison) -> Vec<&str> {
     let mut columns = 0;
     let mut keys = Vec::new();
     for difference in causes(&c.differing) {
-        match told(c, &difference.key) {
-            Told::Column if columns < SETTINGS => columns += 1,
-            Told::Column | Told::Nowhere => keys.push(difference.key.as_str()),
-            Told::Elsewhere => {}
+        match shown_in(c, &difference.key) {
+            ShownIn::Column if columns < SETTINGS => columns += 1,
+            ShownIn::Column | ShownIn::Nowhere => keys.push(difference.key.as_str()),
+            ShownIn::Elsewhere => {}
         }
     }
     keys
@@ -43,12 +43,12 @@ pub fn left_out(c: &Comparison) -> Vec<&str> {
 /// Returns where the table shows a setting. Runs given one by one have columns for everything that differs. The arms of a sweep
 /// have columns for the keys that its axes set (an axis may be a table and set every key below it), unless the arms' names
 /// contain them. Keys that merely follow from an axis are left to the page.
-fn told(c: &Comparison, key: &str) -> Told {
+fn shown_in(c: &Comparison, key: &str) -> ShownIn {
     if key == STEPS {
-        return Told::Elsewhere;
+        return ShownIn::Elsewhere;
     }
     let Some(plan) = &c.sweep else {
-        return Told::Column;
+        return ShownIn::Column;
     };
     let sets = |axis: &&String| {
         let below = key.strip_prefix(axis.as_str());
@@ -60,10 +60,10 @@ fn told(c: &Comparison, key: &str) -> Told {
     };
     let mut axes = plan.axes.iter().filter(sets).peekable();
     if axes.peek().is_none() {
-        return Told::Nowhere;
+        return ShownIn::Nowhere;
     }
     match axes.all(named) {
-        true => Told::Elsewhere,
-        false => Told::Column,
+        true => ShownIn::Elsewhere,
+        false => ShownIn::Column,
     }
 }

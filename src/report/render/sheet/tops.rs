@@ -10,8 +10,8 @@ use crate::report::analyse::statistics::contrast::{Reason, Verdict};
 const ROUNDING: f64 = 16.0 * f64::EPSILON;
 
 /// Returns the rows with the best value of a column; empty for a single row, or if values are not comparable.
-pub fn tops(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
-    if sheet.rows.len() < 2 || are_apart(c) {
+pub fn top_rows(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
+    if sheet.rows.len() < 2 || are_incomparable(c) {
         return Vec::new();
     }
     let sign = if more_is_better(&c.metric) { -1.0 } else { 1.0 };
@@ -28,7 +28,7 @@ pub fn tops(sheet: &Sheet, column: usize, c: &Comparison) -> Vec<usize> {
 }
 
 /// Whether some arm's values are not comparable with the first arm's, because of a different measure or different contents.
-fn are_apart(c: &Comparison) -> bool {
+fn are_incomparable(c: &Comparison) -> bool {
     let reasons = [Reason::OtherMeasure, Reason::OtherContents];
     let gaps = c.results.iter().flat_map(|r| [&r.best_gap, &r.last_gap]);
     let mut verdicts = gaps.flatten().map(|gap| gap.verdict);

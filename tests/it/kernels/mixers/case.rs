@@ -165,7 +165,7 @@ impl Case {
                     k: wide("k"),
                     v: wide("v"),
                     decay: self.leaf("decay").one(),
-                    first: self.leaf("first").one(),
+                    bonus: self.leaf("first").one(),
                     state,
                 };
                 match fused {

@@ -11,7 +11,7 @@ use burn::train::{InferenceStep, TrainStep};
 use formwork::data::Shape;
 use formwork::data::batch::{Batch, Content, ImageBatch, Views};
 use formwork::data::images::ViewsConfig;
-use formwork::model::{ModelConfig, ModelInputs};
+use formwork::model::{BuildContext, ModelConfig};
 use formwork::task::self_distillation::TeacherWarmupConfig;
 use formwork::task::{Objective, SelfDistillation, SelfDistillationConfig, TaskConfig};
 use formwork::train::gradients::accumulate;
@@ -103,7 +103,7 @@ fn every_parameter_learns_and_micro_batches_make_one_batch() {
         assert!(off < 1e-5, "{changes}: the sum of scores is off by {off:e}");
         let valid = task.valid();
         let output = InferenceStep::step(&valid, part(0..3).into());
-        assert!(!output.is_of_tokens() && output.loss.weight == 3.0);
+        assert!(!output.is_token_loss() && output.loss.weight == 3.0);
         let again = InferenceStep::step(&valid, part(0..3).into());
         assert_eq!(output.loss, again.loss, "{changes}");
         assert!(output.kept.is_none(), "an evaluation moves no centre");
@@ -146,7 +146,7 @@ fn a_teacher_is_handed_in_and_never_saved() {
     }
     let teacher = put(task.clone(), &other);
     let alone = Objective(task.clone());
-    let taught = Objective(task.taught_by(&teacher));
+    let taught = Objective(task.with_teacher(&teacher));
     assert_eq!(values_of(&taught).into_keys().collect::<Vec<_>>(), paths);
     let loss =
         |task: &Objective<SelfDistillation>| TrainStep::step(task, part(0..3).into()).item.loss.sum;
@@ -160,7 +160,7 @@ fn networks_that_know_one_grid_are_refused() {
             image: Some(IMAGE),
             ..Shape::default()
         };
-        let inputs = ModelInputs {
+        let inputs = BuildContext {
             shape: &shape,
             seed: 5,
             device: &Device::flex().autodiff(),

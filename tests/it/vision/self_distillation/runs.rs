@@ -21,7 +21,7 @@ fn outcome(run: &Path) -> BTreeMap<String, Vec<u8>> {
         .collect();
     let lines = formwork::train::journal::read(run.join("metrics.jsonl")).unwrap();
     let lines = lines.into_iter();
-    let lines: Vec<String> = lines.map(|l| format!("{:?}", l.timeless())).collect();
+    let lines: Vec<String> = lines.map(|l| format!("{:?}", l.without_timing())).collect();
     all.insert("metrics.jsonl".into(), lines.join("\n").into_bytes());
     all
 }

@@ -11,10 +11,10 @@ use super::tile::{
 use crate::kernel::cube::fragment::{
     COLUMNS, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, rows_of, write, zeros,
 };
-use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
+use crate::kernel::cube::strided::Strides;
 use crate::kernel::cube::structure::{Place, Sizes, sees};
 
 /// Number of tiles of sums that the scores take.

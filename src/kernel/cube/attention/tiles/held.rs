@@ -6,7 +6,7 @@ use super::tile::{TILE, Tiles};
 use crate::kernel::cube::fragment::{
     COLUMNS, Pair, Quad, SIDE, Sums, add_step_by_rows, distance, keep, kept, registers_of, rows_of,
 };
-use crate::kernel::cube::laid::Strides;
+use crate::kernel::cube::strided::Strides;
 
 /// Maximum width of a head whose keys and values fit in registers together with their gradients.
 const IN_REGISTERS: u32 = 64;

@@ -9,10 +9,10 @@ use super::tile::{LOG2_E, Read, TILE, Tiles, UNITS, load, place_for, power, sees
 use crate::kernel::cube::fragment::{
     COLUMNS, PLANE, SIDE, Sums, add_by_columns, as_left, own_column, own_row, write, zeros,
 };
-use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Factors, line_of, score_of};
 use crate::kernel::cube::softmax::LOWEST;
+use crate::kernel::cube::strided::Strides;
 use crate::kernel::cube::structure::{Place, Sizes, place_in, sees};
 
 /// Number of tiles of sums of queries that a plane works on at a time.

@@ -11,30 +11,30 @@ mod tile;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::choice::takes_tiles;
+use super::choice::uses_tiles;
 use super::{Backward, Dims, Pass};
 use crate::kernel::cube::blocks::Block;
 use crate::kernel::cube::fragment::{SIDE, distance, has_products};
-use crate::kernel::cube::laid::{empty_by_position, laid, laid_in_fours};
 use crate::kernel::cube::launch::empty;
 use crate::kernel::cube::softmax::Softmax;
+use crate::kernel::cube::strided::{empty_by_position, with_aligned_strides, with_strides};
 use crate::kernel::rounds_operands;
 use held::pairs_held;
 use tile::{TILE, Tiles, UNITS};
 
 /// Maximum head width: wider ones do not fit a plane's registers.
-const WIDEST: usize = 128;
+const MAX_HEAD_WIDTH: usize = 128;
 
 /// Returns whether the kernels support a call: products in bfloat16 on a device that has them, and heads of whole
 /// fragments. A unit draws dropout words for four keys at once, so with dropout the keys must fill whole blocks of
 /// words.
-pub fn fit(pass: &Pass) -> bool {
+pub fn supports(pass: &Pass) -> bool {
     let Pass {
         q, dims, softmax, ..
     } = pass;
-    let widths = dims.d_head % SIDE as usize == 0 && dims.d_head <= WIDEST;
+    let widths = dims.d_head % SIDE as usize == 0 && dims.d_head <= MAX_HEAD_WIDTH;
     let words = softmax.dropout.is_none() || dims.keys % TILE as usize == 0;
-    takes_tiles() && rounds_operands() && widths && words && has_cores(q, dims.d_head)
+    uses_tiles() && rounds_operands() && widths && words && has_cores(q, dims.d_head)
 }
 
 /// Returns whether a device has bfloat16 tensor cores with operands and sums in registers, and enough shared memory
@@ -52,7 +52,7 @@ fn shared(width: usize) -> usize {
 }
 
 /// Returns the whole pass as one block.
-fn whole(dims: Dims) -> Block {
+fn whole_pass(dims: Dims) -> Block {
     Block {
         queries: 0..dims.queries,
         keys: 0..dims.keys,
@@ -84,8 +84,8 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
     } = pass;
     let out = empty_by_position(q, [dims.batch, dims.heads, dims.queries, dims.d_head]);
     let lse = empty(q, [dims.batch, dims.heads, dims.queries]);
-    let [(q, of_q), (k, of_k), (v, of_v)] = [q, k, v].map(laid_in_fours);
-    let (_, of_out) = laid(&out);
+    let [(q, of_q), (k, of_k), (v, of_v)] = [q, k, v].map(with_aligned_strides);
+    let (_, of_out) = with_strides(&out);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -101,7 +101,7 @@ pub fn forward(pass: &Pass) -> [CubeTensor; 2] {
         table.into_buffer_arg(),
         out.clone().into_tensor_arg(),
         lse.clone().into_buffer_arg(),
-        softmax.structure.sizes(&whole(*dims)),
+        softmax.structure.sizes(&whole_pass(*dims)),
         softmax.factors([0, 0]),
         drop,
         of_q,
@@ -136,8 +136,8 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
     } = backward;
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
-    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid_in_fours);
-    let (_, of_out) = laid(d_q);
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(with_aligned_strides);
+    let (_, of_out) = with_strides(d_q);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -155,7 +155,7 @@ fn launch_queries(backward: &Backward, d_q: &CubeTensor) {
         lse.clone().into_buffer_arg(),
         products.clone().into_buffer_arg(),
         d_q.clone().into_tensor_arg(),
-        softmax.structure.sizes(&whole(dims)),
+        softmax.structure.sizes(&whole_pass(dims)),
         softmax.factors([0, 0]),
         drop,
         of_q,
@@ -177,8 +177,8 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
     } = backward;
     let (softmax, dims) = (&pass.softmax, pass.dims);
     let inputs = [&pass.q, &pass.k, &pass.v, grad];
-    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(laid_in_fours);
-    let (_, of_out) = laid(d_k);
+    let [(q, of_q), (k, of_k), (v, of_v), (grad, of_grad)] = inputs.map(with_aligned_strides);
+    let (_, of_out) = with_strides(d_k);
     let (drop, table, replayed) = softmax.drop();
     let bias = softmax.bias.clone().unwrap_or_else(|| lse.clone());
     let client = q.client.clone();
@@ -197,7 +197,7 @@ fn launch_keys(backward: &Backward, [d_k, d_v]: [&CubeTensor; 2]) {
         products.clone().into_buffer_arg(),
         d_k.clone().into_tensor_arg(),
         d_v.clone().into_tensor_arg(),
-        softmax.structure.sizes(&whole(dims)),
+        softmax.structure.sizes(&whole_pass(dims)),
         softmax.factors([0, 0]),
         drop,
         of_q,

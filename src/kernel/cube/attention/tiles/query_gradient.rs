@@ -10,9 +10,9 @@ use super::tile::{
 use crate::kernel::cube::fragment::{
     COLUMNS, SIDE, Sums, add_by_columns, add_by_rows, as_left, own_column, rows_of, write, zeros,
 };
-use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::philox::{Drop, Wide, block_of, counter_of, factor_of, keyed};
 use crate::kernel::cube::scores::{Added, Factors, line_of, score_of};
+use crate::kernel::cube::strided::Strides;
 use crate::kernel::cube::structure::{Place, Sizes, line_number, sees};
 
 /// Number of tiles of sums at a time: every other one of those of 64 keys, so that a unit has all keys of a block of

@@ -3,8 +3,8 @@
 use cubecl::prelude::*;
 
 use crate::kernel::cube::fragment::{COLUMNS, PLANE, Quad, SIDE, distance, own_row};
-use crate::kernel::cube::laid::Strides;
 use crate::kernel::cube::scores::Form;
+use crate::kernel::cube::strided::Strides;
 use crate::kernel::cube::structure::{Place, Rules, Sizes, place_in};
 
 /// Number of queries, and of keys, of a tile.

@@ -1,5 +1,5 @@
-//! The folders of a sweep's arms, also in a sweep that grows: unchanged arms keep their folders, even if their names
-//! have changed because an axis was added.
+//! The folders of a sweep's arms, also in a sweep that grows: unchanged arms keep their folders, even if their names have changed
+//! because an axis was added.
 
 use crate::ablation::atomic_files::replace_file;
 use crate::ablation::prepared::{PreparedArm, Sweep};
@@ -18,8 +18,8 @@ use std::path::{Path, PathBuf};
 /// Lock file that is held while a plan is made.
 const LOCK: &str = "planning.lock";
 
-/// Locks the planning of a sweep's folder for as long as the returned file lives; other processes wait. Otherwise two
-/// sweeps that start together would both measure how many steps a budget of time allows.
+/// Locks the planning of a sweep's folder for as long as the returned file lives; other processes wait. Otherwise two sweeps that
+/// start together would both measure how many steps a budget of time allows.
 ///
 /// # Errors
 /// If the folder cannot be created or locked.
@@ -110,8 +110,8 @@ impl ExistingSweep {
         }
     }
 
-    /// Fails if a rung was decided with other arms than the plan's or by another rule, or if the plan adds rungs to a
-    /// sweep whose arms were already trained past them.
+    /// Fails if a rung was decided with other arms than the plan's or by another rule, or if the plan adds rungs to a sweep whose
+    /// arms were already trained past them.
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
         if let (Some(file), Some(_)) = (&self.finished_cell, &now.halving) {
             return Err(Error::usage(format!(
@@ -145,9 +145,9 @@ impl ExistingSweep {
         }
     }
 
-    /// Compares the existing cells with those still to train, which must use the same data and weights; with `retry`,
-    /// failed cells are to be trained too. If no cell is left, nothing is checked, and the arms keep the costs of the
-    /// previous plan, since their data may have changed since.
+    /// Compares the existing cells with those still to train, which must use the same data and weights; with `retry`, failed
+    /// cells are to be trained too. If no cell is left, nothing is checked, and the arms keep the costs of the previous plan,
+    /// since their data may have changed since.
     fn check_existing_cells(
         &self,
         plan: SweepPlan,
@@ -208,13 +208,13 @@ fn require_sweep_folder(folder: &Path) -> Result<()> {
     }
 }
 
-/// Plans a sweep in a folder, taking its present content into account; nothing is written. Also returns the folder and
-/// file content of each arm.
+/// Plans a sweep in a folder, taking its present content into account; nothing is written. Also returns the folder and file
+/// content of each arm.
 ///
 /// # Errors
-/// If the folder holds a sweep with another name, if an arm's cells were trained with other settings, or if a file of
-/// the ledger is invalid. While cells are left to train (failed ones included with `retry`), also if an arm's cells
-/// were made from other data or weights.
+/// If the folder holds a sweep with another name, if an arm's cells were trained with other settings, or if a file of the ledger
+/// is invalid. While cells are left to train (failed ones included with `retry`), also if an arm's cells were made from other
+/// data or weights.
 pub fn plan_sweep(
     sweep: &Sweep,
     before: &ExistingSweep,
@@ -258,8 +258,8 @@ pub fn plan_sweep(
     Ok((before.check_existing_cells(plan, sweep, retry)?, files))
 }
 
-/// Returns the folder of each arm: its folder in the previous plan if the arm has not changed, else one that holds the
-/// same arm under another name, else a new one.
+/// Returns the folder of each arm: its folder in the previous plan if the arm has not changed, else one that holds the same arm
+/// under another name, else a new one.
 fn arm_folders(sweep: &Sweep, before: &ExistingSweep) -> Result<Vec<String>> {
     let known: &[PlannedArm] = before.plan.as_ref().map_or(&[], |plan| &plan.arms);
     let named = |arm: &PreparedArm| known.iter().find(|a| a.name == arm.name).map(|a| &a.folder);
@@ -333,8 +333,7 @@ fn fresh_folder(name: &str, is_free: &dyn Fn(&str) -> bool) -> String {
         .unwrap_or(stem)
 }
 
-/// Writes a plan and its arms' files into the folder, without touching other files; the plan itself is written last, in
-/// one step.
+/// Writes a plan and its arms' files into the folder, without touching other files; the plan itself is written last, in one step.
 ///
 /// # Errors
 /// If a file cannot be written.

@@ -12,6 +12,7 @@
 //! A cell's run is an ordinary run folder: it resumes from its own checkpoints, so that a sweep that was killed ends
 //! with the same numbers as one that was not. A sweep can be resumed from its folder alone.
 
+pub mod arm_costs;
 pub mod arms;
 pub mod atomic_files;
 pub mod base_name;

@@ -1,6 +1,7 @@
 //! Plans a sweep from an experiment with `[ablation]`: checks every arm, and determines its cost, its steps and its
 //! folder; also for a sweep's folder that grows when axes or seeds are added.
 
+use crate::ablation::arm_costs::{Costs, time_arms};
 use crate::ablation::arms::{Arm, arms};
 use crate::ablation::faults::{self, ArmContext, ArmFaults, fault_at};
 use crate::ablation::folders::ExistingSweep;
@@ -8,12 +9,10 @@ use crate::ablation::halving;
 use crate::ablation::matching::{self, Cost};
 use crate::ablation::prepared::{ArmCheck, PreparedArm, Settings, Sweep};
 use crate::ablation::{base_name, comparability, duplicate_arms, overridden_sets, widths};
-use crate::data::Data;
 use crate::error::{Error, Result, suggestion};
 use crate::experiment::ablation::{AblationConfig, Matched};
-use crate::experiment::cost::{self, StepTime};
 use crate::experiment::data_summary::messages;
-use crate::experiment::{self, LoadedExperiment, assemble, dropped_keys, epochs, preflight};
+use crate::experiment::{self, LoadedExperiment, dropped_keys, preflight};
 use crate::report::read::rungs::Rungs;
 use std::path::Path;
 
@@ -314,67 +313,4 @@ pub(super) fn baseline(
             )]))
         }
     }
-}
-
-/// Computes costs; data is read once for consecutive arms that use the same.
-#[derive(Default)]
-pub(super) struct Costs(Option<(String, Data)>);
-
-impl Costs {
-    fn data(&mut self, loaded: &LoadedExperiment) -> Result<&Data> {
-        let e = &loaded.experiment;
-        let key = format!(
-            "{:?} {:?} {:?} {:?} {}",
-            e.data, e.tokenizer, e.task, e.init, e.seed
-        );
-        let data = match self.0.take() {
-            Some((known, data)) if known == key => data,
-            _ => assemble::training_data(loaded)?,
-        };
-        Ok(&self.0.insert((key, data)).1)
-    }
-
-    pub(super) fn cost_of(&mut self, loaded: &LoadedExperiment) -> Result<Cost> {
-        let experiment = &loaded.experiment;
-        let data = self.data(loaded)?;
-        let steps = epochs::steps(experiment, data).unwrap_or(experiment.train.steps);
-        let shape = &data.shape;
-        let plan = cost::plan(experiment, &loaded.places(), shape)?;
-        Ok(Cost {
-            steps,
-            params: plan.params,
-            flops_per_item: plan.flops_per_item,
-            items_per_step: cost::items_per_step(experiment, shape),
-            step_ms: None,
-        })
-    }
-}
-
-/// Times a few steps of an arm, in milliseconds.
-///
-/// # Errors
-/// The error that a run of the arm would end with.
-pub fn step_ms(arm: &PreparedArm) -> Result<StepTime> {
-    let data = assemble::training_data(&arm.loaded)?;
-    cost::step_ms(&arm.loaded.experiment, &arm.loaded.places(), &data)
-}
-
-/// Measures the step times of the arms that were not planned before, and of the baseline, which they must match.
-fn time_arms(
-    arms: &mut [PreparedArm],
-    at: usize,
-    known: &[Option<u64>],
-    costs: &mut Costs,
-) -> Result<()> {
-    if known.iter().all(Option::is_some) {
-        return Ok(());
-    }
-    for (i, arm) in arms.iter_mut().enumerate() {
-        if i == at || known[i].is_none() {
-            let (experiment, places) = (&arm.loaded.experiment, arm.loaded.places());
-            let time = cost::step_ms(experiment, &places, costs.data(&arm.loaded)?)?;
-            arm.cost.step_ms = Some(time.ms);
-        }
-    }
-    Ok(())
 }

@@ -1,8 +1,9 @@
 //! `match = "parameters"`: the feed-forward width of each arm that gives it the baseline's number of parameters.
 
+use crate::ablation::arm_costs::Costs;
 use crate::ablation::faults::fault_at;
 use crate::ablation::matching::{self, WIDTH};
-use crate::ablation::planner::{Costs, arm_experiment};
+use crate::ablation::planner::arm_experiment;
 use crate::ablation::prepared::PreparedArm;
 use crate::error::{Error, Result};
 use crate::experiment::{self, LoadedExperiment};

@@ -4,6 +4,7 @@
 
 mod labels;
 pub(super) mod rewards;
+mod scores_texts;
 mod tags;
 
 use super::class_names::ClassNames;
@@ -16,9 +17,9 @@ use crate::experiment::open::OpenedRun;
 use crate::experiment::run_contents::CheckpointChoice;
 use crate::experiment::zero_shot::ZeroShot;
 use crate::nn::pass::Pass;
-use crate::task::{Regression, TextClassification};
 use burn::tensor::{Tensor, activation};
 use clap::Args;
+use scores_texts::ScoresTexts;
 use std::path::{Path, PathBuf};
 
 /// `formwork classify`.
@@ -225,23 +226,6 @@ fn classify_text(
                 false => output::line(format!("{text}: {number:.3}")),
             }
         }
-    }
-}
-
-/// A network that predicts from one text example.
-trait ScoresTexts {
-    fn class_scores(&self, texts: &TextBatch) -> Tensor<2>;
-}
-
-impl ScoresTexts for TextClassification {
-    fn class_scores(&self, texts: &TextBatch) -> Tensor<2> {
-        self.scores(texts, &self.device(), &Pass::evaluation())
-    }
-}
-
-impl ScoresTexts for Regression {
-    fn class_scores(&self, texts: &TextBatch) -> Tensor<2> {
-        self.numbers(texts, &self.device(), &Pass::evaluation())
     }
 }
 

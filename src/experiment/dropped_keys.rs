@@ -5,7 +5,7 @@ use super::{LoadedExperiment, Origin, file, preset_widths};
 use std::collections::BTreeMap;
 use toml::{Table, Value};
 
-/// Returns the notes about keys before an experiment is used: [`by_sets`], and preset widths that are kept although `d_model`
+/// Returns the notes about keys before an experiment is used: [`dropped_by_sets`], and preset widths that are kept although `d_model`
 /// was changed.
 pub fn notes(loaded: &LoadedExperiment, sets: &[String]) -> Vec<String> {
     let mut notes = dropped_by_sets(loaded, sets);

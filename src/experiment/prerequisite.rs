@@ -2,7 +2,7 @@
 //! name an experiment file instead of a run's folder. This means the run that the file creates, `checkpoints/NAME`.
 //!
 //! A loaded experiment names only folders, so running, resuming and moving need not know about files. The files are kept in
-//! [`Loaded::prerequisites`], so that `verify` can train them first and `check` can say which command does.
+//! [`LoadedExperiment::prerequisites`], so that `verify` can train them first and `check` can say which command does.
 
 use super::file::messages;
 use super::{Experiment, LoadedExperiment, Origin, transfer};

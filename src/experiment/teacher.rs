@@ -103,11 +103,10 @@ pub(super) fn weights_id(checkpoint: &Checkpoint) -> Result<WeightsId> {
     })
 }
 
-/// Returns the stored identity of the weights that the run in a folder has learned from so far, if the experiment has a teacher
-/// or reference.
+/// Returns the stored identity of the weights that a run learned from, if the experiment has a teacher or reference.
 ///
 /// # Errors
-/// As [`Print::read`].
+/// As [`WeightsId::read`].
 pub fn stored_weights(experiment: &Experiment, folder: &Path) -> Result<Option<WeightsId>> {
     let run = experiment.task.frozen_run();
     run.map(|_| WeightsId::read(folder)).transpose()
@@ -167,11 +166,8 @@ pub(super) fn planned_experiment(loaded: &LoadedExperiment) -> Option<Experiment
             .map(|loaded| for_inference(loaded.experiment)),
         None => None,
     };
-    found.or_else(|| {
-        stored_experiment(&loaded.experiment, &loaded.places())
-            .ok()
-            .flatten()
-    })
+    let stored = || stored_experiment(&loaded.experiment, &loaded.places());
+    found.or_else(|| stored().ok().flatten())
 }
 
 fn for_inference(mut experiment: Experiment) -> Experiment {

@@ -1,5 +1,7 @@
 //! A model in training, with its optimizer, weight average and counters, and the job that is passed to the training loop.
 
+mod optimizer;
+
 use super::Experiment;
 use super::assemble::{self, WeightSource};
 use super::average;
@@ -11,8 +13,6 @@ use crate::device::DeviceName;
 use crate::error::{Error, Result};
 use crate::model::{CarriedWidths, ThroughputUnit};
 use crate::nn::branches::ResidualMoments;
-use crate::nn::role::Role;
-use crate::stack::mup;
 use crate::stack::residual_scale::admin;
 use crate::stack::state::ModelState;
 use crate::stop::StopFlag;
@@ -21,8 +21,7 @@ use crate::train::checkpoint::{Checkpoint, State};
 use crate::train::ema::Ema;
 use crate::train::evaluation::Split;
 use crate::train::job::{DecidedOn, Job};
-use crate::train::optim::{self, Factors, FactorsByRole, StateSize};
-use crate::train::parameters::{self, Parameter};
+use crate::train::optim::StateSize;
 use crate::train::residuals;
 use crate::train::run_dir::RunDir;
 use crate::train::schedule::ScheduleConfig;
@@ -30,6 +29,8 @@ use crate::train::transfer::{Transferred, is_initial_weight_key};
 use burn::module::ParamId;
 use burn::optim::ModuleOptimizer;
 use burn::tensor::Device;
+pub use optimizer::optimizer;
+use optimizer::trainable_parameters;
 use std::collections::{BTreeMap, HashMap};
 
 /// A model and its training state.
@@ -149,7 +150,7 @@ impl Training {
     /// run.
     ///
     /// # Errors
-    /// As [`teacher::open`] and [`scaled_skips`].
+    /// As [`teacher::open`] and [`with_residual_scales`].
     pub fn attach_teacher(
         &mut self,
         experiment: &Experiment,
@@ -169,11 +170,11 @@ impl Training {
         Ok(taught.print)
     }
 
-    /// As [`Self::take_teacher`], and attaches the judge of completions if the model learns from rewards. Takes the weights of
+    /// As [`Self::attach_teacher`], and attaches the judge of completions if the model learns from rewards. Takes the weights of
     /// the teacher and of the reward run that were used so far, and returns those used now.
     ///
     /// # Errors
-    /// As [`Self::take_teacher`] and [`judge::told`].
+    /// As [`Self::attach_teacher`] and [`judge::told`].
     pub fn attach_teacher_and_judge(
         &mut self,
         experiment: &Experiment,
@@ -311,48 +312,6 @@ pub fn decided_on(experiment: &Experiment) -> DecidedOn {
     match name.is_ok_and(|name| !name.is_cpu()) {
         true => DecidedOn::Device,
         false => DecidedOn::Host,
-    }
-}
-
-/// Builds the optimizer, with the per-layer learning rates of `[init]`.
-///
-/// # Errors
-/// If a group matches no parameter.
-pub fn optimizer(experiment: &Experiment, model: &Objective) -> Result<ModuleOptimizer> {
-    let trained = trainable_parameters(experiment, model)?;
-    let (config, by_role) = (&experiment.optimizer, role_factors(experiment));
-    let warmup_steps = experiment.schedule.warmup_steps();
-    optim::build_scaled(config, &trained, by_role, warmup_steps)
-}
-
-/// Factors on the learning rate and the weight decay of each parameter, by its layer (`[init] layer_lr_decay`) and by the
-/// model's width (`[model.mup]`).
-fn role_factors(experiment: &Experiment) -> Option<FactorsByRole<'static>> {
-    let depths = experiment.model.stack_depths();
-    let by_layer = depths.and_then(|depths| experiment.init.lr_scale(depths));
-    let transformer = experiment.model.transformer();
-    let width = transformer.map_or(1.0, |model| model.stack.width_ratio());
-    let apart = experiment.optimizer.has_decoupled_decay();
-    let by_width = move |role: Role| {
-        let rate = mup::learning_rate_factor(role, width);
-        Factors {
-            lr: rate,
-            weight_decay: if apart { 1.0 / rate } else { 1.0 },
-        }
-    };
-    match (by_layer, width == 1.0) {
-        (by_layer, true) => by_layer,
-        (None, false) => Some(Box::new(by_width)),
-        (Some(by_layer), false) => Some(Box::new(move |role| by_layer(role).times(by_width(role)))),
-    }
-}
-
-/// The parameters to optimize: only those of adapters, if there are any.
-fn trainable_parameters(experiment: &Experiment, model: &Objective) -> Result<Vec<Parameter>> {
-    let all = parameters::list(model);
-    match &experiment.lora {
-        Some(lora) => lora.trainable(all),
-        None => Ok(all),
     }
 }
 

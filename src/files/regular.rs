@@ -45,7 +45,7 @@ pub fn special_file_kind(path: &Path) -> Option<&'static str> {
     })
 }
 
-/// Applies [`require_ordinary`] to everything in a folder that came from elsewhere, including subfolders. Links to folders are not
+/// Applies [`require_regular`] to everything in a folder that came from elsewhere, including subfolders. Links to folders are not
 /// followed.
 ///
 /// # Errors
@@ -99,7 +99,7 @@ pub fn open_regular_unlinked(path: &Path) -> io::Result<File> {
 /// Reads the first `most` bytes of a regular file as text; also returns whether that is the whole file.
 ///
 /// # Errors
-/// As [`open_plain`].
+/// As [`open_regular_unlinked`].
 pub fn read_plain(path: &Path, most: u64) -> io::Result<(String, bool)> {
     let mut bytes = Vec::new();
     let file = open_regular_unlinked(path)?;
@@ -112,7 +112,7 @@ pub fn read_plain(path: &Path, most: u64) -> io::Result<(String, bool)> {
 /// Reads the last `most` bytes of a regular file as text that starts at the beginning of a line.
 ///
 /// # Errors
-/// As [`open_plain`].
+/// As [`open_regular_unlinked`].
 pub fn read_end(path: &Path, most: u64) -> io::Result<String> {
     let mut file = open_regular_unlinked(path)?;
     let from = file.metadata()?.len().saturating_sub(most);

@@ -31,7 +31,7 @@ pub(super) fn forced_beginning(writes: &Tokenizer) -> Result<(Vec<u32>, u32)> {
 }
 
 impl<'a> SourceEncoder<'a> {
-    /// Reads the tokens around a source from the tokenizer's file ([`Tokenizer::source_edges`]).
+    /// Reads the tokens around a source from the tokenizer's file ([`Tokenizer::source_layout`]).
     ///
     /// # Errors
     /// If the vocabulary has no end mark.

@@ -39,7 +39,7 @@ pub fn computation_differences(ours: &HfShape, theirs: &HfShape) -> Vec<String> 
 /// Chooses which layers of the other stack ours are compared with, given the two depths; the first ones if it returns `None`.
 pub type ChosenLayers<'a> = &'a dyn Fn(usize, usize) -> Option<Vec<usize>>;
 
-/// [`other_computations`] of a model whose layers are initialised from chosen layers of the other model.
+/// [`computation_differences`] of a model whose layers are initialised from chosen layers of the other model.
 pub fn layer_computation_differences(
     ours: &HfShape,
     theirs: &HfShape,

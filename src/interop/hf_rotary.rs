@@ -271,7 +271,7 @@ impl HfConfig<'_> {
     }
 }
 
-/// Whether these positions can be those of one kind of layers, as [`HfConfig::of_one_kind`] reads them.
+/// Whether these positions can be those of one kind of layers, as [`HfConfig::for_layer_kind`] reads them.
 pub fn fits_per_layer_kind(rotary: &RotaryConfig) -> bool {
     !matches!(&rotary.scaling, ScalingConfig::Yarn(yarn) if !yarn.truncate)
 }

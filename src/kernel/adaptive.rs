@@ -126,7 +126,7 @@ pub fn adaptive_step<const D: usize>(
     composed::adaptive_step(param, grad, other, [m, v], args)
 }
 
-/// Takes the step of [`NormedArgs`]: `(θ, g, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ, m and v are
+/// Takes the step of [`AdoptArgs`]: `(θ, g, [m, v]) → (θ, [m, v])`, all of one shape. The buffers of θ, m and v are
 /// overwritten in place if nothing else refers to them.
 pub fn adopt_step<const D: usize>(
     param: Tensor<D>,

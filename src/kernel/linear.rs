@@ -93,7 +93,7 @@ pub const PANEL_MARK: u32 = 0x7fe5_704e;
 /// read it. [`linear`] accepts the result in place of the weight; no gradient is tracked through it.
 ///
 /// The result is `[d_out / 16 + 1, d_in · 16]`: panels of sixteen outputs, in each of them input after input, then a
-/// row of [`STORED`]. If `d_out` is not a multiple of sixteen, the result is the same matrix with contiguous rows. On
+/// row of [`PANEL_MARK`]. If `d_out` is not a multiple of sixteen, the result is the same matrix with contiguous rows. On
 /// other devices or dtypes, or if products round their operands, the weight is returned unchanged.
 pub fn repacked<const D: usize>(weight: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]

@@ -165,10 +165,10 @@ impl StepDecision {
     }
 }
 
-/// Runs updates of small tensors in shared launches. The results of [`elementwise_step_among`] and [`moved_among`]
+/// Runs updates of small tensors in shared launches. The results of [`elementwise_step_batched`] and [`mean_step_batched`]
 /// must not be read before this returns, and all updates must be made under one decision.
 ///
-/// [`elementwise_step_among`]: super::elementwise_step_among
+/// [`elementwise_step_batched`]: super::elementwise_step_among
 pub fn batch_launches<T>(updates: impl FnOnce() -> T) -> T {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     return cube::shared_launch::batch_launches(updates);
@@ -186,7 +186,7 @@ pub fn mean_step_if<const D: usize>(
     batch_launches(|| mean_step_batched(mean, value, decay, decision))
 }
 
-/// Like [`moved_if`], but may share its launch with others within [`together`].
+/// Like [`mean_step_if`], but may share its launch with others within [`together`].
 pub fn mean_step_batched<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,
@@ -233,7 +233,7 @@ pub(super) fn all_on_flex<const D: usize, const N: usize>(tensors: [&Tensor<D>; 
     tensors.iter().all(plain)
 }
 
-/// Returns the flex primitive of a tensor for which [`all_plain`] holds.
+/// Returns the flex primitive of a tensor for which [`all_on_flex`] holds.
 #[cfg(feature = "flex")]
 pub(super) fn flex_tensor<const D: usize>(x: Tensor<D>) -> burn_flex::FlexTensor {
     x.try_into_primitive::<Flex>()

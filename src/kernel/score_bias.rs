@@ -100,7 +100,7 @@ pub fn diagonals_to_pairs(x: Tensor<4>, span: Span) -> Tensor<4> {
 }
 
 /// Converts numbers by query and key `[B, H, Q, K]` to numbers by query and distance `[B, H, Q, Q + K − 1]`, with
-/// zeros for distances without a key: the inverse of [`by_pair`].
+/// zeros for distances without a key: the inverse of [`diagonals_to_pairs`].
 pub fn pairs_to_diagonals(x: Tensor<4>, span: Span) -> Tensor<4> {
     let Span { queries, keys, .. } = span;
     let [batch, heads, _, _] = x.dims();

@@ -334,8 +334,8 @@ pub fn sized_variants(name: &str) -> Vec<String> {
 
 /// Returns the TOML text of a preset.
 pub fn text(name: &str) -> Option<&'static str> {
-    let preset = PRESETS.iter().find(|(known, _)| *known == name);
-    preset.map(|(_, text)| *text)
+    let mut presets = PRESETS.iter();
+    presets.find_map(|(known, text)| (*known == name).then_some(*text))
 }
 
 /// Parses a preset by name.
@@ -343,11 +343,8 @@ pub fn text(name: &str) -> Option<&'static str> {
 /// # Errors
 /// If there is no preset of this name; the error suggests the nearest one.
 pub fn parse_preset(name: &str) -> Result<Preset> {
-    let text = text(name).ok_or_else(|| {
-        Error::usage(format!(
-            "there is no preset `{name}`{}",
-            suggest_preset(name)
-        ))
-    })?;
+    let near = suggest_preset(name);
+    let unknown = || Error::usage(format!("there is no preset `{name}`{near}"));
+    let text = text(name).ok_or_else(unknown)?;
     toml::from_str(text).map_err(|error| Error::run(format!("preset {name}: {error}")))
 }

@@ -70,7 +70,7 @@ impl Sampling {
         ranked.at_rank(count - 1).0
     }
 
-    /// Samples like [`Self::draw_by`], but without sorting if no rule needs it: the given random number then selects among tokens
+    /// Samples like [`Self::draw_with`], but without sorting if no rule needs it: the given random number then selects among tokens
     /// in order of their ids. The probabilities are the same; the same number may select another token.
     pub fn draw_unsorted(&self, logits: &[f32], tokens: &[u32], uniform: f32) -> u32 {
         let cuts = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();

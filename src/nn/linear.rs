@@ -102,7 +102,7 @@ const NOT_REPACKED: [(&str, &str); 2] = [("Struct:Latent", "key"), ("Struct:Late
 struct RepackMapper {
     /// Whether the next parameter belongs to an affine map.
     affine: bool,
-    /// Whether the traversal is inside one of [`FROM_BOTH_SIDES`].
+    /// Whether the traversal is inside one of [`NOT_REPACKED`].
     stays: bool,
 }
 

@@ -1,7 +1,7 @@
 //! One block of a transformer: attention, cross-attention if there is a memory, and a feed-forward layer, each
 //! in its residual connection, or all in one (parallel).
 //!
-//! If layers share parameters, a [`Block`] lacks the parts that another block holds for it. [`Wired`] is a block with all of
+//! If layers share parameters, a [`Block`] lacks the parts that another block holds for it. [`ResolvedBlock`] is a block with all of
 //! its parts, its own or others'; it computes.
 
 use super::layers::BlockConfig;

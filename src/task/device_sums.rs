@@ -64,7 +64,7 @@ impl DeviceSums {
 }
 
 impl StepOutput {
-    /// Takes in the numbers of [`Unread::tensors`]; nothing is unread afterwards.
+    /// Takes in the numbers of [`DeviceSums::tensors`]; nothing is unread afterwards.
     pub fn take(&mut self, numbers: &[f32]) {
         for (part, number) in std::mem::take(&mut self.unread.0).into_iter().zip(numbers) {
             let sum = f64::from(*number) * part.factor;

@@ -208,13 +208,8 @@ impl MaskedLm {
             head: MlmHead::new(model, inputs.shape.vocab_size, &init),
             mask_decoder: MaskDecoder::build(model, inputs),
             pair_head: pairs.then(|| {
-                Linear::new(
-                    model.d_pooled(),
-                    2,
-                    true,
-                    MatrixRole::Head,
-                    &init.part("pairs"),
-                )
+                let (d, init) = (model.d_pooled(), init.part("pairs"));
+                Linear::new(d, 2, true, MatrixRole::Head, &init)
             }),
             pairs: config.pairs,
             globals: config.global_tokens.unwrap_or_default(),

@@ -152,7 +152,7 @@ impl Default for MaskingDefaults {
     }
 }
 
-/// Deserialises masking with the defaults of [`Shares`].
+/// Deserialises masking with the defaults of [`MaskingDefaults`].
 fn hidden<'de, D: Deserializer<'de>>(d: D) -> Result<MaskingConfig, D::Error> {
     let own = one_table::fields(|probe| MaskingConfig::deserialize(probe).map(drop));
     let (own, MaskingDefaults { masked, random }) = one_table::read::<D, MaskingDefaults>(d, own)?;

@@ -15,7 +15,7 @@ impl Tokenizer {
     /// Returns the tokenizer with sources in the language that `names` gives; unchanged if it gives none.
     ///
     /// # Errors
-    /// The errors of [`Self::reading_language`].
+    /// The errors of [`Self::with_named_source_language`].
     pub fn with_source_language(&self, names: &MarkNames) -> Result<Self> {
         let Some(name) = names.source_language.as_deref() else {
             return Ok(self.clone());

@@ -92,7 +92,7 @@ impl SpecialTokenLayout {
         before.is_empty() && behind[..] == [end as i32]
     }
 
-    /// The edges of [`super::Around::End`]: the end token after each text.
+    /// The edges of [`super::TokenFraming::End`]: the end token after each text.
     fn end_only(end: i32) -> Self {
         Self {
             one: [Vec::new(), vec![end]],
@@ -177,7 +177,7 @@ impl Tokenizer {
 
     /// The tokens that the tokenizer's file puts around texts; `None` if it puts none around a single text, or if the tokenizer
     /// is one of characters or bytes, whose files are written here. A template with an id outside of the vocabulary is ignored.
-    /// So is the template of [`super::Around::End`], written by runs on pairs, if the vocabulary has a [`Frame`]: an end token
+    /// So is the template of [`super::TokenFraming::End`], written by runs on pairs, if the vocabulary has a [`Frame`]: an end token
     /// after a source does not say how an encoder reads single texts. Published templates with only an end token (T5's) give both
     /// texts segment 0, which tells them apart from it.
     pub fn file_layout(&self) -> Option<&SpecialTokenLayout> {

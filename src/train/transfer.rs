@@ -8,6 +8,7 @@ mod heads;
 mod initial;
 mod layers;
 mod lengthen;
+mod matching;
 mod parts;
 mod position_tables;
 mod token_tables;
@@ -21,14 +22,14 @@ use super::parameters::{self, Parameter};
 use super::patterns::Patterns;
 use crate::error::{Error, Result};
 use crate::model::StackDepths;
-use crate::nn::role::{ParameterKind, Place, Role};
+use crate::nn::role::Role;
 use crate::one_table::{is_usual, word_or_number};
 use crate::task::is_training_only;
 use burn::module::{Module, ParamGroup};
-use burn::tensor::TensorData;
 pub use initial::{INIT, InitialCheckpoint, is_initial_weight_key};
 use layers::LayerSelection;
 pub use lengthen::{LengthChange, Resample};
+use matching::{fits, is_position_table, local_projection, mismatch};
 pub use parts::{InitialRun, PartConfig, PartName, PathMapping};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -333,33 +334,4 @@ impl TransferConfig {
             Factors::lr_only(decay.powi(depth_from_end(role, &depths)))
         }))
     }
-}
-
-/// Whether it is a position table, or a distance table in a block.
-fn is_position_table(role: Role) -> bool {
-    let of_block = role.block.is_some() && role.kind == Some(ParameterKind::Table);
-    of_block || role.place == Some(Place::Position)
-}
-
-/// Returns the path of the ordinary projection that one of global tokens begins as a copy of (Beltagy et al. 2020, section
-/// 3.2).
-fn local_projection(path: &str) -> Option<String> {
-    let of_all = path.replacen(".attention.global.", ".attention.", 1);
-    (of_all != path).then_some(of_all)
-}
-
-fn fits(data: Option<&TensorData>, shape: &[usize]) -> bool {
-    data.is_some_and(|data| data.shape().to_vec() == shape)
-}
-
-/// Number of differences that a message lists before it only counts the rest.
-const LISTED: usize = 12;
-
-fn mismatch(file: &Path, faults: &[String]) -> Error {
-    let mut listed: Vec<String> = faults.iter().take(LISTED).cloned().collect();
-    if faults.len() > LISTED {
-        listed.push(format!("and {} more", faults.len() - LISTED));
-    }
-    let (file, listed) = (file.display(), listed.join("; "));
-    Error::usage(format!("[init] the weights of {file} do not fit: {listed}"))
 }

@@ -15,8 +15,7 @@ use formwork::nn::init::InitConfig;
 use formwork::nn::norm::{LayerNormConfig, NormConfig};
 use formwork::nn::pass::Pass;
 use formwork::nn::state::StateUse;
-use formwork::stack::NormPlacement;
-use formwork::stack::StackConfig;
+use formwork::stack::{NormPlacement, StackConfig};
 
 const VOCAB: usize = 17;
 const WIDTH: usize = 16;
@@ -116,14 +115,10 @@ fn an_encoder_sees_its_text_and_nothing_else() {
             part_of(width, &whole, 2, SEQ, 7)
         );
         let first = |x: &[f32]| part_of(width, x, 1, SEQ, 1).to_vec();
-        let of_blocks = config
-            .stack
-            .attention
-            .facts()
-            .depends_on_absolute_position();
+        let facts = config.stack.attention.facts();
+        let of_blocks = facts.depends_on_absolute_position();
         let sees = of_blocks || first(&after) != first(&whole);
         assert!(sees, "{name}: the first token sees no last");
-        // It sees the second token, whatever its blocks are.
         let mut changed = values.clone();
         changed[SEQ + 1] = (changed[SEQ + 1] + 1) % VOCAB as i32;
         let after = hidden(&model, &changed, Some(&LENGTHS));
@@ -340,9 +335,8 @@ fn a_prefix_is_seen_from_everywhere_and_the_rest_from_behind() {
         prefix: Some([2, 0, 3].into()),
         ..Visibility::causal()
     };
-    let mask = visible
-        .dense_mask([3, 1], Span::full(4), &Device::flex())
-        .unwrap();
+    let mask = visible.dense_mask([3, 1], Span::full(4), &Device::flex());
+    let mask = mask.unwrap();
     assert_eq!(mask.dims(), [3, 1, 4, 4]);
     let blocked: Vec<bool> = mask.into_data().iter::<bool>().collect();
     let table = [

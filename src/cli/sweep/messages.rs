@@ -1,8 +1,8 @@
 //! Output of a sweep: its plan and cost before it starts, a line for each event of a cell, its table at the end.
 
 use super::{SweepArgs, array};
+use crate::ablation::arm_costs;
 use crate::ablation::ledger::cells;
-use crate::ablation::planner;
 use crate::ablation::prepared::Sweep;
 use crate::ablation::runner::Event;
 use crate::ablation::{cell, halving, slurm};
@@ -149,7 +149,7 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
         let ms = match (known, prepared) {
             (Some(ms), _) => Some(ms),
             (None, Some(prepared)) if !args.no_probe && left > 0 => {
-                let time = planner::step_ms(prepared)?;
+                let time = arm_costs::step_ms(prepared)?;
                 cut += usize::from(time.hit_time_limit);
                 Some(time.ms)
             }

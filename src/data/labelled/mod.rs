@@ -14,6 +14,7 @@ pub mod column;
 mod columns;
 pub(super) mod examples;
 mod faults;
+mod framed;
 pub mod halves;
 pub mod header;
 mod joined;

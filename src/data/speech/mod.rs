@@ -2,7 +2,7 @@
 //! model writes.
 //!
 //! [`samples`] reads a WAV or FLAC file as one channel at 16 kHz, [`LogMel`] computes Whisper's features from
-//! it, [`Hearing`] makes features or raw inputs, and [`augment`] masks features in training. [`transcribed`]
+//! it, [`SpeechInputs`] makes features or raw inputs, and [`augment`] masks features in training. [`transcribed`]
 //! is the kind of data that reads files and their transcripts; `synthetic/dialled_digits` generates
 //! recordings.
 

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::cache::TokenCache;
 use super::corpus_files;
+use super::corpus_notes;
 use super::encoding::Entries;
 use super::ids::Ids;
 use super::mixture::Mixture;
@@ -107,7 +108,7 @@ pub(super) fn prepare(config: &TextConfig, request: &Request) -> Result<Data> {
         bytes_per_token,
         tokens,
         documents,
-        notes: texts::notes(&corpora),
+        notes: corpus_notes::notes(&corpora),
         database,
         ..Data::new(train, shape)
     })

@@ -3,6 +3,7 @@
 pub mod cache;
 pub(super) mod corpus;
 pub(in crate::data) mod corpus_files;
+mod corpus_notes;
 pub(super) mod encoding;
 pub mod encoding_errors;
 mod faults;

@@ -2,7 +2,7 @@
 //!
 //! Files are read each time they are needed, so that a corpus may be larger than memory: once to count where fractions cut
 //! them, once for a tokenizer, once for the tokens of each split. A file that is one document comes in parts. A tokenizer that
-//! is trained has whole documents in memory, up to `MOST_TO_LEARN_FROM` bytes of them.
+//! is trained has whole documents in memory, up to `MAX_TRAINING_BYTES` bytes of them.
 
 use std::path::{Path, PathBuf};
 
@@ -227,17 +227,6 @@ impl<'a> TextCorpus<'a> {
     ) -> Result<TokenCache> {
         encoded(std::slice::from_mut(self), tokenizer, split, entries, cache)
     }
-}
-
-/// Returns the notes about the files of corpora, each once.
-pub(super) fn notes(corpora: &[TextCorpus]) -> Vec<String> {
-    let mut all: Vec<String> = Vec::new();
-    for note in corpora.iter().flat_map(|texts| &texts.notes) {
-        if !all.contains(note) {
-            all.push(note.clone());
-        }
-    }
-    all
 }
 
 /// Joins the keys of all corpora.

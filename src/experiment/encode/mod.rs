@@ -1,5 +1,6 @@
 //! `encode`: computes embeddings of texts or images from the hidden states of a run.
 
+mod checks;
 mod file;
 
 use super::open::OpenedRun;
@@ -7,15 +8,17 @@ use crate::data::batch::Item;
 use crate::error::{Error, Result};
 use crate::nn::pass::Pass;
 use crate::nn::record::{RecordSelection, RecordedValues};
+use crate::task::InferenceTask;
 use crate::task::infer::{
     IMAGE_EMBEDS, InferenceOutputs, InputArrays, SENTENCE_EMBEDDING, TEXT_EMBEDS, arrays,
 };
 use crate::task::whole_text::Pooling;
-use crate::task::{InferenceTask, Networks};
 use burn::tensor::TensorData;
 use std::mem::discriminant;
 use std::ops::Range;
 
+pub use checks::require;
+use checks::require_texts;
 pub use file::{Format, VectorsFile, number};
 
 /// How the hidden states of an input are reduced to its embedding.
@@ -98,56 +101,6 @@ fn has_class_token(opened: &OpenedRun) -> bool {
     let image = opened.shape.image;
     let patches = image.and_then(|[_, h, w]| opened.experiment.model.patches(h, w));
     patches.is_some_and(|(grid, _)| grid.class_token)
-}
-
-/// Checks that a run supports a pooling and a choice of layer.
-///
-/// # Errors
-/// If there is no class token; if an image has no last token; if a run that compares images with texts has no states to give.
-pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<()> {
-    let images = opened.shape.image.is_some();
-    let networks = opened.model.networks();
-    if networks.image_text.is_some() && (pool != Pool::Trained || layer.is_some()) {
-        return Err(Error::usage(
-            "a run of image_text gives the vectors that it compares images with texts by: leave --layer and --pool out",
-        ));
-    }
-    require_texts(&networks)?;
-    let writes = networks.language_model.is_some() || networks.text_to_text.is_some();
-    let edges = opened
-        .tokenizers
-        .text
-        .as_ref()
-        .and_then(|t| t.special_token_layout());
-    let begun = edges.is_some_and(|edges| !edges.before().is_empty());
-    match pool {
-        Pool::Class if images && !has_class_token(opened) => Err(Error::usage(
-            "--pool cls: no class token stands before the patches of this run's images; take mean",
-        )),
-        Pool::Class if !images && (writes || !begun) => Err(Error::usage(
-            "--pool cls: no class token begins the inputs of this run; take mean or last",
-        )),
-        Pool::Last if images => Err(Error::usage(
-            "--pool last: the patches of an image have no last one; take mean",
-        )),
-        Pool::Class | Pool::Mean | Pool::Max | Pool::Last | Pool::None | Pool::Trained => Ok(()),
-    }
-}
-
-/// Returns an error for a run that reads its texts together with another input.
-fn require_texts(networks: &Networks) -> Result<()> {
-    if networks.ctc.is_some() {
-        let rule = "a run of ctc makes no vectors: use formwork transcribe, or infer for states";
-        return Err(Error::usage(rule));
-    }
-    let (task, read, command) = match (networks.captioning, networks.transcription) {
-        (Some(_), _) => ("captioning", "an image and its caption", "caption"),
-        (None, Some(_)) => ("transcription", "a recording and its text", "transcribe"),
-        (None, None) => return Ok(()),
-    };
-    Err(Error::usage(format!(
-        "a run of {task} reads {read} together, of which no vectors are made: use formwork {command}"
-    )))
 }
 
 /// Returns the number of positions of an input: for a pair those of its source, for an image its patches and the tokens before

@@ -1,7 +1,7 @@
 //! `infer`: runs a model as a function from arrays to arrays, with the names of Hugging Face models.
 //!
 //! Rows are processed in batches, so a file may be larger than memory; gradients are summed over the batches. The task
-//! determines which arrays it reads and returns ([`Infers`]).
+//! determines which arrays it reads and returns ([`InferenceTask`]).
 
 mod array;
 mod inputs;

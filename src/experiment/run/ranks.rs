@@ -134,7 +134,7 @@ pub(super) fn outcome_of_first(
 /// tokenizers.
 ///
 /// # Errors
-/// As [`assemble::data_to_train_on`], on any rank; if a rank has other files.
+/// As [`assemble::training_data`], on any rank; if a rank has other files.
 pub(super) fn training_data(ranks: &Ranks, loaded: &LoadedExperiment) -> Result<Data> {
     if !ranks.is_distributed() {
         return assemble::training_data(loaded);
@@ -177,7 +177,7 @@ pub(super) fn training_data(ranks: &Ranks, loaded: &LoadedExperiment) -> Result<
 /// Returns the experiment with its epochs converted to steps; none if it has no epochs.
 ///
 /// # Errors
-/// As [`data_to_train_on`] and [`epochs::settled`].
+/// As [`training_data`] and [`epochs::settled`].
 pub(super) fn with_steps(
     ranks: &Ranks,
     loaded: &LoadedExperiment,

@@ -20,7 +20,7 @@ pub fn adaptive_step<const D: usize>(
     (param * args.keep - along / scale * args.lr, [m, v])
 }
 
-/// Takes the step of [`NormedArgs`].
+/// Takes the step of [`AdoptArgs`].
 pub fn adopt_step<const D: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,

@@ -87,7 +87,7 @@ pub fn adaptive_step(
     })
 }
 
-/// Takes the step of [`NormedArgs`] on parameter and moments.
+/// Takes the step of [`AdoptArgs`] on parameter and moments.
 pub fn adopt_step(moved: [FlexTensor; 3], grad: FlexTensor, args: AdoptArgs) -> [FlexTensor; 3] {
     let normed = AdoptMean {
         mean: Mean::of(args.betas[0]),

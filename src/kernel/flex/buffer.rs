@@ -103,17 +103,17 @@ pub fn build_zeroed_with<const N: usize, T: Send, S>(
     let each = |state: &mut S, other, parts: [&mut [MaybeUninit<f32>]; N]| {
         work(state, other, parts.map(fill_zeros));
     };
-    // SAFETY: `made_new_with` requires every element to be written, and zeros are.
+    // SAFETY: `build_uninit_with` requires every element to be written, and zeros are.
     unsafe { build_uninit_with(lens, pieces, others, begin, each) }
 }
 
-/// Like [`made_with`], but pieces do not start as zeros.
+/// Like [`build_zeroed_with`], but pieces do not start as zeros.
 ///
 /// # Safety
 /// `work` must write every element of its pieces.
 ///
 /// # Panics
-/// Like [`made_with`].
+/// Like [`build_zeroed_with`].
 pub unsafe fn build_uninit_with<const N: usize, T: Send, S>(
     lens: [usize; N],
     pieces: [usize; N],

@@ -49,7 +49,7 @@ impl UninitBuffer {
     }
 }
 
-/// A handle to the rows of an [`Unwritten`] that one piece of work writes.
+/// A handle to the rows of an [`UninitBuffer`] that one piece of work writes.
 pub struct Rows<'a> {
     of: &'a UninitBuffer,
     handed: usize,

@@ -1,4 +1,4 @@
-//! Short causal convolutions on the CPU. A task is a strip of [`WIDE`] channels of a row, processed forward from its
+//! Short causal convolutions on the CPU. A task is a strip of [`STRIP_WIDTH`] channels of a row, processed forward from its
 //! first position and backward from its last. Work is divided by sizes only.
 
 use std::ops::Range;

@@ -113,7 +113,7 @@ pub struct Strip {
 }
 
 impl Strip {
-    /// Calls `work` for the strips of [`WIDE`] channels of each row of a `[batch, seq, channels]` tensor, on all
+    /// Calls `work` for the strips of [`STRIP_WIDTH`] channels of each row of a `[batch, seq, channels]` tensor, on all
     /// threads if there are many elements.
     pub fn for_each_strip([batch, seq, channels]: [usize; 3], work: impl Fn(Self) + Sync) {
         let strips = channels.div_ceil(STRIP_WIDTH);

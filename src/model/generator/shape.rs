@@ -181,7 +181,7 @@ impl GeneratorShape {
 }
 
 impl Demand {
-    /// Builds the demand of [`Use::HiddenTokens`] with a generator beside the network.
+    /// Builds the demand of [`Use::MaskedTokens`] with a generator beside the network.
     pub fn with_generator(generator: Option<GeneratorShape>) -> Self {
         Self {
             generator,

@@ -3,7 +3,7 @@
 
 use std::cmp::Ordering;
 
-/// Number of logits that are sorted first; each time these do not suffice, [`FACTOR`] times as many.
+/// Number of logits that are sorted first; each time these do not suffice, [`GROWTH_FACTOR`] times as many.
 const INITIAL_SORTED: usize = 64;
 const GROWTH_FACTOR: usize = 16;
 

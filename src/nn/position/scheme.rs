@@ -170,7 +170,7 @@ pub trait PositionScheme {
     }
 
     /// Returns the vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`].
-    /// `None` also if layers keep them in projected form ([`Attending::kept`]).
+    /// `None` also if layers keep them in projected form ([`AttentionView::kept`]).
     fn vectors(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {
         None
     }

@@ -48,8 +48,8 @@ pub struct Cell {
 /// Selects the other metrics of an arm, at the best or at the last evaluation.
 type MetricSelector = fn(&ArmResults) -> &BTreeMap<String, Summary>;
 
-/// The subject of a column. If a table is too wide, later variants are dropped first, but never [`Rank::Name`] and
-/// [`Rank::Result`].
+/// The subject of a column. If a table is too wide, later variants are dropped first, but never [`ColumnRank::Name`] and
+/// [`ColumnRank::Result`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 enum ColumnRank {
     #[default]

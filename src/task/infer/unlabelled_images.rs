@@ -26,7 +26,7 @@ fn pixels(given: &InputArrays, device: &Device) -> Tensor<4> {
     Tensor::from_data(TensorData::new(given.pixels.clone(), shape), device)
 }
 
-/// Implements `Infers` for tasks without scores; their hidden states are recorded in the pass.
+/// Implements `InferenceTask` for tasks without scores; their hidden states are recorded in the pass.
 macro_rules! infers {
     ($($task:ty),*) => {$(
         impl InferenceTask for $task {

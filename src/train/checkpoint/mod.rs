@@ -65,12 +65,8 @@ pub struct CheckpointContents<'a, M> {
 ///
 /// # Errors
 /// If the disk cannot be written, or the run's folder is not where it was. The earlier contents are then untouched.
-pub fn save<M: Module>(
-    run: &RunDir,
-    parts: &CheckpointContents<M>,
-    keep_last: usize,
-) -> Result<PathBuf> {
-    save_all(run, parts, Vec::new(), keep_last)
+pub fn save<M: Module>(run: &RunDir, of: &CheckpointContents<M>, keep: usize) -> Result<PathBuf> {
+    save_all(run, of, Vec::new(), keep)
 }
 
 /// [`save`] with the moments that other ranks keep for their parameters.
@@ -337,10 +333,8 @@ pub fn folder_name(step: u64) -> String {
 
 /// Returns the step of a checkpoint's name; `None` for any other name.
 fn step_of(entry: &str) -> Option<u64> {
-    entry
-        .parse()
-        .ok()
-        .filter(|step| folder_name(*step) == entry)
+    let step = entry.parse().ok();
+    step.filter(|step| folder_name(*step) == entry)
 }
 
 /// Lists the names in a folder; empty if it cannot be read.

@@ -32,7 +32,7 @@ pub fn newest_complete(root: &Path) -> Search {
     newest(root, |_| Ok(()))
 }
 
-/// [`newest_whole`] among the checkpoints whose journal still has all the lines that it had when they were written.
+/// [`newest_complete`] among the checkpoints whose journal still has all the lines that it had when they were written.
 pub fn newest_to_resume(root: &Path) -> Search {
     newest(root, |checkpoint| {
         journals::require_lines(root, checkpoint.state()).map_err(|error| {

@@ -44,7 +44,7 @@ pub fn load_for_inference<M: Module>(model: M, path: &Path) -> Result<M> {
     load_partial(model, path, Formats::Equal, is_training_only)
 }
 
-/// [`load_to_use`] for a model with another number format than the run that wrote the file: the values are converted to
+/// [`load_for_inference`] for a model with another number format than the run that wrote the file: the values are converted to
 /// the model's format.
 ///
 /// # Errors

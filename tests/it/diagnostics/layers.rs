@@ -2,9 +2,8 @@
 
 use super::{RIGHT, judged};
 use formwork::data::SpeechShape;
-use formwork::experiment::{
-    LoadedExperiment, Origin, annotated_toml, load, load_text, resolved_toml,
-};
+use formwork::experiment::{LoadedExperiment, Origin, annotated_toml};
+use formwork::experiment::{load, load_text, resolved_toml};
 use formwork::generate::beam::{GnmtConfig, LengthPenalty};
 use formwork::model::preset::{names, parse_preset};
 use formwork::model::{DecoderConfig, ModelConfig};
@@ -40,10 +39,8 @@ fn placement_and_position_are_one_key() {
         decoder(&loaded).stack.position,
         PositionConfig::Alibi(_)
     ));
-    assert_eq!(
-        *loaded.origin("model.position.kind"),
-        Origin::Set("model.position=alibi".into())
-    );
+    let origin = loaded.origin("model.position.kind");
+    assert_eq!(*origin, Origin::Set("model.position=alibi".into()));
     for kind in [
         "none",
         "sinusoidal",

@@ -52,7 +52,7 @@ pub fn kinds() -> Vec<Value> {
     all
 }
 
-/// Kinds in which a later token may change the keys that an earlier query sees (`AttentionFacts::regroups`).
+/// Kinds in which a later token may change the keys that an earlier query sees (`AttentionFacts::depends_on_whole_row`).
 pub fn regrouping_kinds() -> Vec<Value> {
     vec![
         json!({ "kind": "lsh", "n_heads": 4, "rounds": 2, "chunk": 4 }),

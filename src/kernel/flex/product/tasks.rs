@@ -13,7 +13,7 @@ pub(super) const COLUMNS: usize = 256;
 /// Minimum and maximum number of output rows of a task, if tasks share the copied columns.
 pub(super) const ROWS: [usize; 2] = [24, 96];
 
-/// Maximum number of rows if the copied columns exceed [`FAR`], since each task reads all of them.
+/// Maximum number of rows if the copied columns exceed [`CACHED_ELEMENTS`], since each task reads all of them.
 const MANY_ROWS: usize = 288;
 
 /// Number of elements of the right operand, 4 MiB, above which little of it stays in a core's L2 cache.

@@ -1,4 +1,4 @@
-//! RWKV's weighted average on the CPU: a task is a strip of [`WIDE`] channels of a row. Work is divided by sizes
+//! RWKV's weighted average on the CPU: a task is a strip of [`STRIP_WIDTH`] channels of a row. Work is divided by sizes
 //! only: no result depends on the number of threads, nor on the other rows.
 
 mod backward;

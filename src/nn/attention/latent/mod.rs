@@ -7,7 +7,7 @@
 //! Positions rotate only the last `d_rope` elements of a head, whose key is shared by all heads. Queries are computed from the
 //! input or, with `q_rank`, from a separate latent vector.
 //!
-//! In decoding the state is c with the rotated shared key, [`Latents`]. The first tokens are read as in training. Later queries
+//! In decoding the state is c with the rotated shared key, [`LatentCache`]. The first tokens are read as in training. Later queries
 //! attend to the state itself, as multi-query attention whose single head is (c ; rotated key): W_UK is absorbed into the query,
 //! q_i^C W_UK,i, and W_UV is applied after the weighted sum of vectors c (section 2.1.2). Both ways agree up to rounding.
 //!

@@ -68,7 +68,7 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     use crate::collective::{Engine, share_cores};
     use crate::stop::StopFlag;
     // A signal that arrives while the ranks look for each other, or for their data, is a request to stop, too.
-    Stop::on_signals()?;
+    StopFlag::on_signals()?;
     let engine = Mpi::join()?;
     if engine.count() != count {
         return Err(Error::usage(format!(
@@ -77,7 +77,7 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
             engine.count()
         )));
     }
-    let ranks = Ranks::joined(Box::new(engine));
+    let ranks = Ranks::with_engine(Box::new(engine));
     share_cores(&ranks, &Mpi::machine())?;
     match exchange {
         Exchange::Mpi => Ok(ranks),
@@ -89,8 +89,8 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
 #[cfg(feature = "nccl")]
 fn between_gpus(processes: crate::collective::mpi::Mpi, ranks: &Ranks) -> Result<Ranks> {
     match crate::collective::nccl::Nccl::join(processes, ranks) {
-        Ok(engine) => Ok(Ranks::joined(Box::new(engine))),
-        Err(error) => ranks.settle(Err(error)),
+        Ok(engine) => Ok(Ranks::with_engine(Box::new(engine))),
+        Err(error) => ranks.finish(Err(error)),
     }
 }
 

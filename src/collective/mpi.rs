@@ -3,7 +3,7 @@
 //! MPI only moves bytes: its reductions would add in an order of their own. If a rank dies, the launcher notices, names
 //! the rank and ends the others.
 
-use super::{Engine, Words};
+use super::{Engine, ExchangeStatus};
 use crate::error::{Error, Result};
 use mpi::Threading;
 use mpi::collective::CommunicatorCollectives;
@@ -71,7 +71,7 @@ impl Engine for Mpi {
         self.count
     }
 
-    fn words(&self, own: Words) -> Result<Vec<Words>> {
+    fn exchange_status(&self, own: ExchangeStatus) -> Result<Vec<ExchangeStatus>> {
         let mut all = vec![0_u64; self.count * own.len()];
         request::scope(|scope| {
             let world = SimpleCommunicator::world();

@@ -5,7 +5,7 @@
 //! Bytes come from the host and return to it, which takes two copies per rank in each exchange in addition to those of the sums.
 
 use super::mpi::Mpi;
-use super::{Engine, Ranks, Words};
+use super::{Engine, ExchangeStatus, Ranks};
 use crate::error::{Error, Result};
 use cudarc::driver::{CudaContext, CudaStream, DriverError};
 use cudarc::nccl::result::NcclError;
@@ -98,8 +98,8 @@ impl Engine for Nccl {
         self.processes.count()
     }
 
-    fn words(&self, own: Words) -> Result<Vec<Words>> {
-        self.processes.words(own)
+    fn exchange_status(&self, own: ExchangeStatus) -> Result<Vec<ExchangeStatus>> {
+        self.processes.exchange_status(own)
     }
 
     fn all_gather(&self, own: &[u8], lengths: &[usize]) -> Result<Vec<u8>> {

@@ -281,7 +281,7 @@ pub fn total(
     smoothing: f64,
     gradient: bool,
 ) -> [CubeTensor; 2] {
-    const { assert!(NOT_SCORED < 0) };
+    const { assert!(IGNORE_INDEX < 0) };
     let logits = if gradient {
         super::launch::owned(logits)
     } else {

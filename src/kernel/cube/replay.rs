@@ -52,7 +52,7 @@ impl Replay {
 
     /// Returns whether the next pass is the first.
     pub fn is_first_pass(&self) -> bool {
-        matches!(self.stage, Stage::Noting)
+        matches!(self.stage, Stage::FirstPass)
     }
 
     /// Returns whether a recording exists.

@@ -154,7 +154,7 @@ pub fn backward(
             d_added.as_ref(),
         );
         if let Some(d) = &mut d_distances {
-            d.take(&block, [q, k, grad], [&weights, &d_scores], &mut d_k);
+            d.add_block(&block, [q, k, grad], [&weights, &d_scores], &mut d_k);
         }
         let (weights, d_scores) = (weights.0, d_scores.0);
         d_v.add(keys.clone(), product(transposed(weights), block_grad));

@@ -36,7 +36,7 @@ impl AdaptiveArgs {
 pub fn adaptive_update(param: f32, m: f32, other: f32, v: f32, now: &Sequence<f32>) -> f32 {
     let along = m * now[1] + other * now[2];
     let scale = v.sqrt() * now[3] + now[4];
-    param * now[0] - adaptive_update / scale * now[5]
+    param * now[0] - along / scale * now[5]
 }
 
 #[cube]

@@ -225,7 +225,7 @@ fn folders_and_archives_of_them() {
 #[test]
 fn an_archive_is_found_and_anchored_like_a_file() {
     let folder = Folder::with(&[
-        ("data/data_set/x.tar.gz", b"not read"),
+        ("data/set/x.tar.gz", b"not read"),
         ("near.tgz", b"not read"),
     ]);
     let (places, root) = (folder.places(), folder.dir.path());

@@ -67,7 +67,7 @@ pub fn prepare(path: &Path, sets: &[String], before: &ExistingSweep) -> Result<S
 /// Returns notes about data and arms.
 ///
 /// # Errors
-/// As [`prepare`]; also those of [`rehearse`](rehearse::rehearse) for each arm, with the arm's name.
+/// As [`prepare`]; also those of [`rehearse`](preflight::preflight) for each arm, with the arm's name.
 pub fn preflight(path: &Path, sets: &[String]) -> Result<Vec<String>> {
     let mut sweep = read_sweep(path, sets)?;
     let mut all = std::mem::take(&mut sweep.notes);

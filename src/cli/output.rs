@@ -1,7 +1,7 @@
 //! Writes to standard output and standard error.
 //!
 //! A result that cannot be written is an error of the command. If the reader of standard output goes away (`formwork … |
-//! head`), the command ends quietly, like other commands in a pipe; see [`reader_left`]. If standard error is closed, the run
+//! head`), the command ends quietly, like other commands in a pipe; see [`is_closed_pipe`]. If standard error is closed, the run
 //! continues without messages, since these are not results.
 
 use crate::error::{Error, Result};

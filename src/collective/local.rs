@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Runs `work` on `count` ranks, each in its own thread that ends with [`Ranks::settle`]; returns the results by rank.
+/// Runs `work` on `count` ranks, each in its own thread that ends with [`Ranks::finish`]; returns the results by rank.
 pub fn run_on_ranks<T: Send>(
     count: usize,
     work: impl Fn(&Ranks) -> Result<T> + Sync,

@@ -256,7 +256,7 @@ impl Ranks {
     /// status of the first rank that failed, and only its error is reported.
     ///
     /// # Errors
-    /// The rank's own error, or [`Error::Elsewhere`].
+    /// The rank's own error, or [`Error::OtherRank`].
     pub fn finish<T>(&self, result: Result<T>) -> Result<T> {
         let Some(group) = &self.0 else { return result };
         let result = match group.is_over() {

@@ -61,7 +61,7 @@ pub struct TextItem {
 /// The question asked of a text, and its answer.
 #[derive(Clone, Debug, PartialEq)]
 pub struct QuestionAnswer {
-    /// Positions of the first and the last token of the answer; both are [`Window::none`] if the text has no
+    /// Positions of the first and the last token of the answer; both are [`ContextWindow::no_answer_position`] if the text has no
     /// answer.
     pub answer: [i32; 2],
     /// Part of the context that the text holds.

@@ -1,7 +1,7 @@
 //! Metrics of generated text, of classes and of embeddings, equal to the implementations that researchers use.
 //!
 //! Text: [`bleu`], [`chrf`], [`ter`] (equal to sacreBLEU's), [`rouge`] (equal to Google's rouge-score) and
-//! [`error_rate`] of transcripts (equal to jiwer's). Classes: [`classification`] and [`several`] (equal to
+//! [`error_rate`] of transcripts (equal to jiwer's). Classes: [`classification`] and [`multi_label`] (equal to
 //! scikit-learn's). Tags: [`tags`] (equal to seqeval's). Numbers: [`correlation`] (equal to SciPy's). Answers:
 //! [`answers`] (equal to SQuAD's). Embeddings: [`retrieval`] (ranks as in sentence-transformers, except for ties) and
 //! [`neighbours`].

@@ -1,8 +1,8 @@
 //! Builds the parts of a run from a checked experiment: the only module where device, data, model and weights come together.
 //!
-//! [`model`] builds the network and fills in its weights from any source ([`Weights`]). [`training`](super::training) adds the
+//! [`model`] builds the network and fills in its weights from any source ([`WeightSource`]). [`training`](super::training) adds the
 //! optimizer, the weight average and the counters that belong to these weights. A new run, a resumed one and one that is opened
-//! for use differ only in the [`Weights`].
+//! for use differ only in the [`WeightSource`].
 
 use super::transfer::{self, limit, rows};
 use super::{Experiment, LoadedExperiment, average, check, chunk_encoder};

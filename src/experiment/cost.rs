@@ -95,7 +95,7 @@ fn plan_request<'a>(experiment: &'a Experiment, shape: &'a Shape) -> PlanRequest
 }
 
 /// Returns the memory limit of the run in bytes and its source, worded as the beginning of a sentence: the variable
-/// [`machine::LIMIT`] if set, otherwise the machine. None if the run uses a device's memory, or if the system does not report a
+/// [`machine::MEMORY_VARIABLE`] if set, otherwise the machine. None if the run uses a device's memory, or if the system does not report a
 /// limit.
 ///
 /// # Errors
@@ -124,7 +124,7 @@ pub fn memory_limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
     Ok(limit.filter(|_| here).map(|limit| (limit, gives)))
 }
 
-/// Returns an error if the model needs more memory than there is ([`limit`]), before any is allocated. The memory of the
+/// Returns an error if the model needs more memory than there is ([`memory_limit`]), before any is allocated. The memory of the
 /// parameters, their gradients and the optimizer is exact; that of activations is an estimate.
 ///
 /// # Errors

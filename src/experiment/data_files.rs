@@ -283,7 +283,7 @@ pub fn first_changed_file(
 /// sizes. `change` can modify the run's `[data]` first.
 ///
 /// # Errors
-/// Those of [`hold`], `change` and [`assemble::data`].
+/// Those of [`locate_and_verify`], `change` and [`assemble::data`].
 pub fn read_run_data(
     root: &Path,
     opened: &OpenedRun,

@@ -71,7 +71,7 @@ pub fn from_text(opened: &OpenedRun, text: &str, beside: SecondText) -> Result<(
 /// it was truncated. For a text-to-text run it is a source with an empty target.
 ///
 /// # Errors
-/// As [`of_text`].
+/// As [`from_text`].
 pub fn from_single_text(opened: &OpenedRun, text: &str) -> Result<(Item, bool)> {
     let tokenizer = tokenizer(opened)?;
     if text.trim().is_empty() {

@@ -34,7 +34,7 @@ pub fn stored_weights(experiment: &Experiment, folder: &Path) -> Result<Option<W
 /// Returns the stored identities of the weights that the run in a folder has learned from and been rewarded by so far.
 ///
 /// # Errors
-/// As [`teacher::kept`] and [`kept`].
+/// As [`teacher::stored_weights`] and [`stored_weights`].
 pub fn all_stored_weights(
     experiment: &Experiment,
     folder: &Path,
@@ -102,7 +102,7 @@ fn folder_of(run: &RunReward, places: &SearchPath) -> Result<PathBuf> {
 /// that have rewarded the model so far.
 ///
 /// # Errors
-/// As [`told`].
+/// As [`build`].
 pub fn with_judge(
     experiment: &Experiment,
     places: &SearchPath,
@@ -119,7 +119,7 @@ pub fn with_judge(
 /// Attaches the judge to the model of an opened run; `folder` is the run's folder.
 ///
 /// # Errors
-/// As [`told`] and [`kept`].
+/// As [`build`] and [`stored_weights`].
 pub fn attach_judge(opened: &mut OpenedRun, folder: &Path) -> Result<()> {
     let held = stored_weights(&opened.experiment, folder)?;
     let of_data = (&opened.shape, &opened.tokenizers);

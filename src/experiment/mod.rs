@@ -140,10 +140,10 @@ impl Experiment {
         self.with_paths(|path| places.anchored(path))
     }
 
-    /// Returns the experiment with paths as a run in the folder `root` records them ([`Places::portable`]).
+    /// Returns the experiment with paths as a run in the folder `root` records them ([`SearchPath::portable`]).
     ///
     /// # Errors
-    /// As [`Experiment::anchored`].
+    /// As [`Experiment::with_absolute_paths`].
     pub fn with_portable_paths(&self, places: &SearchPath, root: &Path) -> Result<Self> {
         self.with_paths(|path| places.portable(path, root))
     }

@@ -39,10 +39,10 @@ pub fn preflight(loaded: &LoadedExperiment) -> Result<PreflightResult> {
     })
 }
 
-/// As [`rehearse`], with data that is already read, so that experiments can share it.
+/// As [`preflight`], with data that is already read, so that experiments can share it.
 ///
 /// # Errors
-/// As [`rehearse`].
+/// As [`preflight`].
 pub fn with_data(loaded: &LoadedExperiment, data: &Data) -> Result<()> {
     let (experiment, places) = (&loaded.experiment, loaded.places());
     run::require_data(experiment, data)?;

@@ -58,7 +58,7 @@ pub fn find_checkpoint(folder: &Path, which: CheckpointChoice) -> Result<Checkpo
 /// Returns the checkpoints that `which` selects, by rising step: one, or those of an average.
 ///
 /// # Errors
-/// Those of [`chosen`].
+/// Those of [`find_checkpoint`].
 pub fn find_checkpoints(folder: &Path, which: CheckpointChoice) -> Result<Vec<Checkpoint>> {
     let one = match which {
         CheckpointChoice::Best => best(folder),

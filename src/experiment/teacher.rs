@@ -137,7 +137,7 @@ pub struct WithTeacher {
 /// Returns the folder of the teacher's or reference's run.
 ///
 /// # Errors
-/// As [`Named::folder`].
+/// As [`FrozenRun::folder`].
 pub fn folder(experiment: &Experiment, places: &SearchPath) -> Result<Option<PathBuf>> {
     let named = frozen_run(experiment);
     named.map(|named| named.folder(places)).transpose()
@@ -234,7 +234,7 @@ pub fn open(
 /// Attaches the reference model to the model of an opened run if its evaluations need one; `folder` is the run's folder.
 ///
 /// # Errors
-/// As [`open`] and [`Print::read`].
+/// As [`open`] and [`WeightsId::read`].
 pub fn attach_reference(opened: &mut OpenedRun, folder: &Path) -> Result<()> {
     let run = opened.experiment.task.frozen_run();
     if run.is_none_or(|run| !run.in_evaluations) {

@@ -67,7 +67,7 @@ pub fn generate_texts(
     Ok((best, reached))
 }
 
-/// As [`measured`], for the texts that `describer` generates for images or recordings.
+/// As [`score_translations`], for the texts that `describer` generates for images or recordings.
 ///
 /// # Errors
 /// Those of [`Describer::write`].

@@ -54,7 +54,7 @@ pub struct Training {
 }
 
 /// Builds the model of a training run with its optimizer, weight average and counters: those of the checkpoint for
-/// [`Weights::Trained`], otherwise those of step 0.
+/// [`WeightSource::ForTraining`], otherwise those of step 0.
 ///
 /// # Errors
 /// As [`assemble::model`]; if a group of `[optimizer]` matches no parameter; if the checkpoint lacks the average that the
@@ -174,7 +174,7 @@ impl Training {
     /// the teacher and of the reward run that were used so far, and returns those used now.
     ///
     /// # Errors
-    /// As [`Self::attach_teacher`] and [`judge::told`].
+    /// As [`Self::attach_teacher`] and [`judge::build`].
     pub fn attach_teacher_and_judge(
         &mut self,
         experiment: &Experiment,

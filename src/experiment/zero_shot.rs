@@ -36,7 +36,7 @@ pub struct ZeroShot<'a> {
 }
 
 impl<'a> ZeroShot<'a> {
-    /// Embeds classes with these names, each as the mean of prompts in which `{}` stands for the name; [`PROMPT`] is used if
+    /// Embeds classes with these names, each as the mean of prompts in which `{}` stands for the name; [`DEFAULT_PROMPT`] is used if
     /// none is given.
     ///
     /// # Errors

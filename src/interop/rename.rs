@@ -201,7 +201,7 @@ impl Table {
         }
     }
 
-    /// Several linear layers stored as [`Stored::OutIn`]: (name below `theirs`, path below `ours`).
+    /// Several linear layers stored as [`Orientation::OutIn`]: (name below `theirs`, path below `ours`).
     pub fn linears(&mut self, theirs: &str, ours: &str, pairs: &[(&str, &str)]) {
         for (name, path) in pairs {
             let (name, path) = (format!("{theirs}.{name}"), format!("{ours}.{path}"));

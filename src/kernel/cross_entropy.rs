@@ -24,7 +24,7 @@ pub fn soft_cross_entropy_sum(logits: Tensor<2>, distribution: Tensor<2>) -> Ten
 }
 
 /// Returns the sum over the scored positions of `−log softmax(logits)[target]`, shape `[1]`. Logits are `[N, V]`,
-/// targets `[N]` in `0..V` or [`NOT_SCORED`].
+/// targets `[N]` in `0..V` or [`IGNORE_INDEX`].
 pub fn cross_entropy_sum(
     logits: Tensor<2>,
     targets: Tensor<1, Int>,

@@ -102,7 +102,7 @@ pub fn elementwise_step_if<A: ElementwiseStep<N>, const D: usize, const N: usize
     batch_launches(|| elementwise_step_batched(param, grad, values, step, decision))
 }
 
-/// Like [`elementwise_step_if`], but may share its launch with others within [`together`].
+/// Like [`elementwise_step_if`], but may share its launch with others within [`batch_launches`](super::optim::batch_launches).
 pub fn elementwise_step_batched<A: ElementwiseStep<N>, const D: usize, const N: usize>(
     param: Tensor<D>,
     grad: Tensor<D>,

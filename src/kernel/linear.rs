@@ -76,13 +76,13 @@ fn round_operand(x: &Tensor<3>) -> Option<Tensor<3>> {
     None
 }
 
-/// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`stored`] gives it, bias `[d_out]`, result
+/// `x·weightᵀ + bias`: x `[B, S, d_in]`, weight `[d_out, d_in]` or as [`repacked`] gives it, bias `[d_out]`, result
 /// `[B, S, d_out]`.
 pub fn linear(x: Tensor<3>, weight: Tensor<2>, bias: Option<Tensor<1>>) -> Tensor<3> {
     Operand::new(x).linear(weight, bias)
 }
 
-/// Number of columns of a panel in a weight that [`stored`] has repacked.
+/// Number of columns of a panel in a weight that [`repacked`] has repacked.
 pub const PANEL: usize = 16;
 
 /// Bit pattern that fills the last row of a repacked weight and distinguishes it from an ordinary matrix: a NaN that

@@ -168,7 +168,7 @@ impl StepDecision {
 /// Runs updates of small tensors in shared launches. The results of [`elementwise_step_batched`] and [`mean_step_batched`]
 /// must not be read before this returns, and all updates must be made under one decision.
 ///
-/// [`elementwise_step_batched`]: super::elementwise_step_among
+/// [`elementwise_step_batched`]: super::elementwise_step_batched
 pub fn batch_launches<T>(updates: impl FnOnce() -> T) -> T {
     #[cfg(all(feature = "gpu", not(feature = "fusion")))]
     return cube::shared_launch::batch_launches(updates);
@@ -186,7 +186,7 @@ pub fn mean_step_if<const D: usize>(
     batch_launches(|| mean_step_batched(mean, value, decay, decision))
 }
 
-/// Like [`mean_step_if`], but may share its launch with others within [`together`].
+/// Like [`mean_step_if`], but may share its launch with others within [`batch_launches`].
 pub fn mean_step_batched<const D: usize>(
     mean: Tensor<D>,
     value: Tensor<D>,

@@ -12,7 +12,7 @@ const UNSEEN_DOCUMENT: i32 = i32::MIN;
 
 impl Visibility {
     /// Returns the same rules for `keys` positions that follow `earlier` positions of earlier segments. Row `i` sees
-    /// the `open[i]` newest of these: they belong to the document [`Sequences::OPEN`].
+    /// the `open[i]` newest of these: they belong to the document [`Sequences::CONTINUED`].
     #[must_use]
     pub fn after_earlier_segments(&self, earlier: usize, open: &[usize], keys: usize) -> Self {
         let more = |all: &Arc<[usize]>| all.iter().map(|x| x + earlier).collect();

@@ -199,7 +199,7 @@ impl Encoder {
         self.embed_token_vectors(x, input, pass)
     }
 
-    /// Computes [`Self::embedded`] from the given token vectors `x`.
+    /// Computes [`Self::embed`] from the given token vectors `x`.
     pub fn embed_token_vectors(&self, x: Tensor<3>, input: EncoderInput, pass: &Pass) -> Tensor<3> {
         let [batch, seq] = input.ids.dims();
         let x = self.position.embed(x, &FROM_START, pass);

@@ -136,7 +136,7 @@ impl MaskDecoder {
     }
 
     /// Computes the hidden states `[batch, seq, d_model]` from which masked tokens are predicted, given the embeddings `x` of
-    /// [`Encoder::embedded`]; `seen` says which tokens see each other.
+    /// [`Encoder::embed`]; `seen` says which tokens see each other.
     pub fn forward(
         &self,
         encoder: &Encoder,

@@ -14,7 +14,7 @@ pub trait Layer {
     fn forward(&self, x: Tensor<3>, cx: &mut LayerContext) -> Tensor<3>;
 
     /// Returns the state of the layer before its first call. A layer that keeps a state between segments drops it where a row
-    /// begins a document, and continues it only in the document numbered [`crate::kernel::Sequences::OPEN`].
+    /// begins a document, and continues it only in the document numbered [`crate::kernel::Sequences::CONTINUED`].
     fn empty_state(&self, _of: StateUse) -> LayerState {
         LayerState::None
     }
@@ -73,7 +73,7 @@ pub struct LayerContext<'a> {
     /// States `[batch, keys, d_model]` from which keys and values are computed in place of the layer's input, as the layer reads
     /// them, each at its own position: `span`, `visible` and `position` hold as they do for the input.
     pub sources: Option<Tensor<3>>,
-    /// The matrix lent by the first block whose attention has the same settings ([`Layer::lent`]).
+    /// The matrix lent by the first block whose attention has the same settings ([`Layer::lent_matrix`]).
     pub lent: Option<Tensor<2>>,
     /// The values that the first layer of the stack passes to later ones; `None` outside a stack.
     pub first_values: Option<&'a FirstValues>,

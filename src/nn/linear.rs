@@ -88,7 +88,7 @@ impl ModuleVisitor for WeightPathVisitor {
     }
 }
 
-/// Returns the model with the weights of its affine maps in the layout of [`kernel::stored`], for decoding on a CPU. The model
+/// Returns the model with the weights of its affine maps in the layout of [`kernel::repacked`], for decoding on a CPU. The model
 /// can then be used, but neither trained nor saved. Its results are the same up to the order of sums. Adapters are merged into
 /// the weights.
 pub fn repacked_for_decoding<M: Module>(model: M) -> M {

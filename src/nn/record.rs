@@ -20,7 +20,7 @@ pub struct RecordSelection {
     pub positions: bool,
 }
 
-/// Recorded values as 32-bit floats, batch first. Networks are named as [`Pass::within`](super::pass::Pass::within)
+/// Recorded values as 32-bit floats, batch first. Networks are named as [`Pass::within`](super::pass::Pass::in_network)
 /// names them: `encoder`, `decoder`, or nothing for a network by itself.
 #[derive(Clone, Debug, Default)]
 pub struct RecordedValues {

@@ -55,7 +55,7 @@ pub struct DistributedCost {
 
 /// Computes the cost of a run on `ranks` ranks, if a step takes one rank `step_ms` milliseconds.
 ///
-/// `together` is the number of bytes of moments that one rank keeps undivided ([`super::Largest::kept_together`]).
+/// `together` is the number of bytes of moments that one rank keeps undivided ([`super::Largest::whole_update_bytes`]).
 pub fn distributed_cost(
     cost: &ModelCost,
     together: u64,

@@ -1,7 +1,7 @@
 //! Shared task of writing texts about inputs of one form, such as images or recordings: −log p(y_t | y_{<t}, input),
 //! with label smoothing, over a text from its begin token to its end token.
 //!
-//! A form of inputs implements two traits in one file: [`ConditionalTextConfig`] for the keys of its task, and [`Describes`] for what
+//! A form of inputs implements two traits in one file: [`ConditionalTextConfig`] for the keys of its task, and [`ConditionalTextModel`] for what
 //! its network reads of a batch. This file has what all forms share: the facts of the task, the loss, and the inputs of
 //! a step.
 

@@ -4,13 +4,13 @@
 //! In each row, spans of words are predicted, a share 1/K of its tokens, in an order that is drawn again each time; all
 //! other tokens are the context. The input tokens are not changed: there is no mask token. A query stream g starts from
 //! one learned vector, knows only its own position, and attends to the token stream h; the head reads g at the
-//! predicted tokens ([`Stack::streams`], [`order`]). Rows end with their summary token, `A <sep> B <sep> <cls>`.
+//! predicted tokens ([`Stack::run_two_streams`], [`order`]). Rows end with their summary token, `A <sep> B <sep> <cls>`.
 //!
 //! If attention has a `memory` and `[train] carry_state` is set, both streams also attend to the token stream's hidden
 //! states of the row's earlier segments: all that were read there, in any order (section 2.4). Spans lie anywhere in a
 //! row, whereas the released code places each within a part of the row that is K times as long.
 //!
-//! [`Stack::streams`]: crate::stack::Stack::streams
+//! [`Stack::run_two_streams`]: crate::stack::Stack::run_two_streams
 
 pub mod order;
 

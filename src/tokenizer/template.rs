@@ -17,7 +17,7 @@ pub enum TokenFraming {
     NoTokens,
     /// The [`super::Frame`] of encoders, if the vocabulary has one.
     Frame,
-    /// The [`super::Edges`] of classifiers and embedding models: those in the tokenizer's own file, or the frame.
+    /// The [`super::SpecialTokenLayout`] of classifiers and embedding models: those in the tokenizer's own file, or the frame.
     FileLayout,
     /// The end token after the source text of a pair.
     End,

@@ -110,7 +110,7 @@ pub struct TrainConfig {
         skip_serializing_if = "Option::is_none"
     )]
     pub spike_factor: Option<f64>,
-    /// Device to compute on: flex, ndarray, wgpu[:i], vulkan[:i], cuda[:i].
+    /// Device to compute on: flex, ndarray, `wgpu[:i]`, `vulkan[:i]`, `cuda[:i]`.
     pub device: String,
     /// Number format of weights, activations and matrix products. Source: Micikevicius et al. 2018.
     pub dtype: Dtype,

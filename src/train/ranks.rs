@@ -1,7 +1,7 @@
 //! How the processes of a run share the micro-batches of a step.
 //!
 //! Gradients are added as a binary tree over the micro-batches that halves at each level. A rank, one process of a run,
-//! takes a whole subtree ([`super::gradients::shares`]), so the additions of a step, and with them all bits, are the
+//! takes a whole subtree ([`super::gradients::subtree_ranges`]), so the additions of a step, and with them all bits, are the
 //! same for any allowed number of ranks: a power of two that divides the number of micro-batches.
 
 use super::config::TrainConfig;

@@ -87,7 +87,7 @@ impl SearchPath {
         self.find_near(path).unwrap_or_else(|| path.to_path_buf())
     }
 
-    /// Returns [`Places::anchored`] as a run in the folder `root` records it: a relative path stays relative,
+    /// Returns [`SearchPath::anchored`] as a run in the folder `root` records it: a relative path stays relative,
     /// starting at the run's folder. A run that is moved together with its data still finds the data.
     pub fn portable(&self, path: &Path, root: &Path) -> PathBuf {
         let Some(found) = self.find_near(path) else {

@@ -52,10 +52,10 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
     Ok(all)
 }
 
-/// Returns the files of [`listed`] for which `keep` is true; the paths stand under `key` of `[data]`.
+/// Returns the files of [`expand`] for which `keep` is true; the paths stand under `key` of `[data]`.
 ///
 /// # Errors
-/// As for [`listed`]; also if the kept files of a folder belong to several splits.
+/// As for [`expand`]; also if the kept files of a folder belong to several splits.
 pub fn files(key: &str, paths: &[PathBuf], keep: impl Fn(&Path) -> bool) -> Result<Vec<PathBuf>> {
     let mut all = Vec::new();
     for path in paths {

@@ -1,7 +1,7 @@
 //! Reads IDX files, plain or gzipped: MNIST's format (LeCun, Cortes and Burges), which Fashion-MNIST keeps.
 //!
 //! `0 0 type dimensions · the size of each dimension as 4 bytes, highest first · the values`. Images are
-//! bytes (type 8) of [count, rows, columns], grey; labels are bytes of [count].
+//! bytes (type 8) of `[count, rows, columns]`, grey; labels are bytes of `[count]`.
 
 use std::path::Path;
 

@@ -49,7 +49,7 @@ impl Format {
     }
 }
 
-/// A file of embeddings being written; if it is dropped before [`place`](Self::place), nothing is left on disk.
+/// A file of embeddings being written; if it is dropped before [`finish`](Self::finish), nothing is left on disk.
 #[derive(Debug)]
 pub struct VectorsFile {
     path: PathBuf,

@@ -15,7 +15,7 @@ const WIDTH: usize = size_of::<f32>();
 /// Alignment in bytes of the header's length, so that the values after it are aligned.
 const ALIGNMENT: usize = 8;
 
-/// A file of arrays being written; if it is dropped before [`place`](Self::place), nothing is left on disk.
+/// A file of arrays being written; if it is dropped before [`finish`](Self::finish), nothing is left on disk.
 #[derive(Debug)]
 pub struct Outputs {
     path: PathBuf,

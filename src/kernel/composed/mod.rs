@@ -45,7 +45,7 @@ pub fn add(x: Tensor<3>, y: Tensor<3>) -> Tensor<3> {
     x + y
 }
 
-/// Returns `[taken, factor]`, as defined by [`super::decide`].
+/// Returns `[taken, factor]`, as defined by [`super::decide_step`].
 pub fn decide_step(
     loss: Tensor<1>,
     squares: Tensor<1>,

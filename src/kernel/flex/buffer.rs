@@ -15,7 +15,7 @@ pub use super::disjoint::{SharedBuffer, UninitBuffer};
 /// operands.
 pub const PIECE_LEN: usize = 16 * 1024;
 
-/// Number of elements of a piece that starts as zeros ([`made`]): together with its operands it fits in a core's L1
+/// Number of elements of a piece that starts as zeros ([`build_zeroed`]): together with its operands it fits in a core's L1
 /// cache, so that the zeros cost next to nothing.
 pub const ZEROED_PIECE_LEN: usize = 4 * 1024;
 
@@ -67,7 +67,7 @@ pub fn build_zeroed(len: usize, piece: usize, work: impl Fn(usize, &mut [f32]) +
     out
 }
 
-/// Like [`made`], but pieces do not start as zeros.
+/// Like [`build_zeroed`], but pieces do not start as zeros.
 ///
 /// # Safety
 /// `work` must write every element of its piece.
@@ -88,7 +88,7 @@ pub fn zeros(len: usize) -> Vec<f32> {
     build_zeroed(len, PIECE_LEN, |_, _| ())
 }
 
-/// Like [`made`], for several buffers that are cut into equally many pieces. `work` receives a state that `begin`
+/// Like [`build_zeroed`], for several buffers that are cut into equally many pieces. `work` receives a state that `begin`
 /// creates for each thread, the next item of `others` and a piece of each buffer.
 ///
 /// # Panics

@@ -110,7 +110,7 @@ impl Task {
     /// Returns the task's units of a row that starts at `start` in a buffer.
     ///
     /// # Safety
-    /// As for [`Shared::row`]: the row must be one of this task's, or no task may write it.
+    /// As for [`SharedBuffer::row`]: the row must be one of this task's, or no task may write it.
     #[allow(clippy::mut_from_ref)]
     #[inline(always)]
     pub unsafe fn of<'a>(&self, buffer: &'a SharedBuffer, start: usize) -> &'a mut [f32] {

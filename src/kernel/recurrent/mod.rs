@@ -85,7 +85,7 @@ impl Sequences {
 
     /// Derives the sequences from attention's visibility: a document starts from a zero state, and a row ends after
     /// its tokens. The document at the start of a row continues from the kept state if its number is
-    /// [`Sequences::OPEN`].
+    /// [`Sequences::CONTINUED`].
     pub fn from_visibility(visible: &Visibility, span: Span) -> Self {
         let begins = visible.documents.as_ref().map(|documents| {
             let [rows, _] = documents.dims();

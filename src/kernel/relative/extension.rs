@@ -38,7 +38,7 @@ impl<B: Backend> DistanceTensors<B> {
         ]
     }
 
-    /// The inverse of [`Self::all`].
+    /// The inverse of [`Self::into_array`].
     pub fn from_array(all: [Maybe<B>; 5]) -> Self {
         let [content_shift, distance_shift, queries, keys, values] = all;
         Self {

@@ -5,7 +5,7 @@
 //! the keys of its own chunk and of the neighbouring chunks in the ring of all rounds' chunks. Its weights are one
 //! softmax over the keys of all rounds, in which a key counts as often as it is met; this equals the sum of the
 //! rounds' outputs weighted by their log-sum-exps. A query attends to itself only if it meets no other key that it
-//! may see: its score with itself is [`ALONE`].
+//! may see: its score with itself is [`SELF_SCORE`].
 //!
 //! Only tiles are ever in memory: time and memory grow with `rounds·tokens·window`.
 

@@ -78,7 +78,7 @@ impl VisionLanguage {
         }
     }
 
-    /// Returns the language model of texts about images, given the images' vectors from [`Self::look`], one row for each text.
+    /// Returns the language model of texts about images, given the images' vectors from [`Self::image_memory`], one row for each text.
     pub fn with_images(&self, memory: Tensor<3>) -> ImageConditionedDecoder<'_> {
         ImageConditionedDecoder {
             network: self,

@@ -1,7 +1,7 @@
 //! Spread of attention: the entropy −Σ w ln w of a query's weights, in nats, before dropout. It is ln n for a query that attends
 //! equally to n keys, and 0 for one that attends to a single key.
 //!
-//! It is measured in one row of the batch, for at most [`QUERIES`] queries spread evenly over the row, and reported as the mean
+//! It is measured in one row of the batch, for at most [`MAX_QUERIES`] queries spread evenly over the row, and reported as the mean
 //! over heads and queries. Padding queries are left out: they may not see themselves.
 
 use crate::kernel::{self, AttentionOptions, Positional, Query, QuerySelection, Relative};

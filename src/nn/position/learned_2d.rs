@@ -1,7 +1,7 @@
 //! Learned positions on a grid: a vector for each row and one for each column, added to the embeddings (Dosovitskiy et al. 2021,
 //! ViT, appendix D.4; Carion et al. 2020, DETR).
 //!
-//! A patch gets [columns[x], rows[y]], each of half the model's width, or their sum. A class token has a separate vector. A text
+//! A patch gets `[columns[x], rows[y]]`, each of half the model's width, or their sum. A class token has a separate vector. A text
 //! is a grid of one row.
 
 use super::facts::{ActsOn, PositionFacts, RowsOf};

@@ -67,7 +67,7 @@ impl Rotation {
         self.rotate_with(x, [&self.cos, &self.sin])
     }
 
-    /// Like [`Self::turn`], with the tables for keys.
+    /// Like [`Self::rotate`], with the tables for keys.
     pub fn rotate_keys(&self, x: Tensor<4>) -> Tensor<4> {
         match &self.keys {
             Some([cos, sin]) => self.rotate_with(x, [cos, sin]),
@@ -170,7 +170,7 @@ pub trait PositionScheme {
     }
 
     /// Returns the vectors of the distances of a pass before any layer projects them, `[rows, d_model]`: [`Prepared::vectors`].
-    /// `None` also if layers keep them in projected form ([`AttentionView::kept`]).
+    /// `None` also if layers keep them in projected form ([`AttentionView::cached_table`]).
     fn vectors(&self, _span: Span, _device: &Device, _pass: &Pass) -> Option<Tensor<2>> {
         None
     }

@@ -2,7 +2,7 @@
 //! al. 2019, Transformer-XL).
 //!
 //! `cutoffs` c₁ < c₂ < … cut the ids, which are sorted by frequency, into the clusters 0..c₁, c₁..c₂, …, c_n..V. The vectors of
-//! cluster i have ⌊d_embed / div_valⁱ⌋ elements and a projection P_i to d_model: x = P_i·E_i[token]. With div_val = 1 all
+//! cluster i have ⌊d_embed / div_valⁱ⌋ elements and a projection P_i to d_model: `x = P_i·E_i[token]`. With div_val = 1 all
 //! clusters share one projection, and there is none if d_embed equals d_model. `adaptive_embedding` computes the vectors,
 //! `adaptive_head` the scores.
 

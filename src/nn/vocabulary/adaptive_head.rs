@@ -2,7 +2,7 @@
 //! `ProjectedAdaptiveLogSoftmax` of Dai et al. 2019, Transformer-XL, released code).
 //!
 //! The head scores the tokens of the first cluster and, with one score each, the other clusters (the tails): log p(w) = log
-//! softmax(head)[w] for a token of the first cluster, and log p(w) = log softmax(head)[tail i] + log softmax(tail i)[w] for a
+//! `softmax(head)[w]` for a token of the first cluster, and log p(w) = `log softmax(head)[tail i] + log softmax(tail i)[w]` for a
 //! token of tail i, whose scores are E_i·P_iᵀ·h + b_i. In training a tail is computed only for positions whose target is in it,
 //! through the tiled vocabulary loss.
 
@@ -71,7 +71,7 @@ impl AdaptiveSoftmax<'_> {
         Tensor::cat(parts, 2)
     }
 
-    /// Computes −Σ log p(target) over hidden states `[n, d_model]` whose targets `[n]` are ids or [`NOT_SCORED`]. Whether each
+    /// Computes −Σ log p(target) over hidden states `[n, d_model]` whose targets `[n]` are ids or [`IGNORE_INDEX`]. Whether each
     /// target is the likeliest token is computed only if `tells_hits` is set, since it requires the scores of all tokens;
     /// otherwise it is zero everywhere.
     pub fn loss(&self, hidden: Tensor<2>, targets: Tensor<1, Int>, tells_hits: bool) -> HeadLoss {

@@ -1,5 +1,5 @@
 //! Checks that runs were evaluated on the same examples. Runs whose settings select different examples, or whose files have
-//! different contents, are not comparable on any metric ([`crate::data::evaluated`]).
+//! different contents, are not comparable on any metric ([`crate::data::evaluation_keys`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 

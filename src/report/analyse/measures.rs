@@ -1,6 +1,6 @@
 //! Checks that the values of a metric measure the same thing. A loss over other tokens, of other rows or in other units is a
 //! different number for the same network, so the difference of two such numbers does not test anything else that differs.
-//! [`crate::task::measures`] lists the keys that define a measure, [`super::examples`] those that define the examples.
+//! [`crate::task::metric_keys`] lists the keys that define a measure, [`super::examples`] those that define the examples.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,6 +1,6 @@
 //! Runs any task on arrays, named as in Hugging Face's models: `formwork infer`.
 //!
-//! A task declares the arrays that it reads ([`Input`]), runs some rows of them ([`Given`]) and returns scores, which
+//! A task declares the arrays that it reads ([`Input`]), runs some rows of them ([`InputArrays`]) and returns scores, which
 //! can be compared with labels. Last hidden states, hidden states and attention weights are those that the pass has
 //! recorded ([`arrays`]). The caller has checked the arrays against the [`Input`]s.
 

@@ -101,7 +101,7 @@ impl ChatTemplate {
     /// How the template ends an answer: the first special token after the content, else the text there.
     ///
     /// # Errors
-    /// The errors of [`Self::written`]; and if the tokenizer cannot encode the text.
+    /// The errors of [`Self::render_with_answers`]; and if the tokenizer cannot encode the text.
     pub fn ending(&self, tokenizer: &Tokenizer) -> Result<Ending> {
         let text = self.text_after_content().map_err(Error::usage)?;
         let specials = tokenizer.specials();

@@ -1,5 +1,5 @@
 //! The training step of several processes: each sums a subtree of the micro-batches, and the subtrees are added in the
-//! same tree as in one process ([`gradients::shares`]).
+//! same tree as in one process ([`gradients::subtree_ranges`]).
 //!
 //! A rank reads its own examples; padded widths and counts of the whole step are joined before it begins ([`batches`]).
 //! After the forward and backward passes the ranks exchange the sums of their losses and which parameters have

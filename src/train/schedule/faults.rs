@@ -4,7 +4,7 @@ use super::{ScheduleConfig, Warmup};
 
 impl ScheduleConfig {
     /// Returns contradictory or invalid values, each as a sentence about keys of `[schedule]`, for a full learning rate
-    /// of `base`. Faults that depend on the length of the run are in [`ScheduleConfig::misfit`].
+    /// of `base`. Faults that depend on the length of the run are in [`ScheduleConfig::length_fault`].
     pub fn faults(&self, base: f64) -> Vec<String> {
         let mut faults = Vec::new();
         let warmup = self.warmup_steps();

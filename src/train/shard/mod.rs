@@ -119,7 +119,7 @@ impl Shard {
         }
     }
 
-    /// Replaces each parameter that is cut and has a gradient by this rank's stretch of it, until [`Self::exchanged`].
+    /// Replaces each parameter that is cut and has a gradient by this rank's stretch of it, until [`Self::exchange_values`].
     pub fn own_values<M: Module>(&self, model: M, moved: &[UpdatedParameter]) -> M {
         model.map(&mut OwnSlices {
             shard: self,
@@ -127,7 +127,7 @@ impl Shard {
         })
     }
 
-    /// Returns the model with the updated values of every rank, exchanged in chunks of [`ROOM`] bytes; `moved` are the
+    /// Returns the model with the updated values of every rank, exchanged in chunks of [`MAX_EXCHANGE_BYTES`] bytes; `moved` are the
     /// parameters that had a gradient. If a rank has failed, an error is returned along with a model in which some
     /// values are not exchanged.
     pub fn exchange_values<M: Module>(

@@ -2,7 +2,7 @@
 //!
 //! A path is a line of dashes: each continues the previous one after a gap, at an angle of at most [`TURN`]
 //! to it. Lines of different paths, and parts of one path that do not follow each other, stay at least
-//! [`APART`] pixels apart; an end that may get a circle keeps [`REACH`] more. Lit pixels of different paths
+//! [`MIN_DISTANCE`] pixels apart; an end that may get a circle keeps [`REACH`] more. Lit pixels of different paths
 //! therefore never come as near to each other as two dashes of a path are.
 
 use std::f32::consts::TAU;

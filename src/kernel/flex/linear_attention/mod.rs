@@ -1,7 +1,7 @@
 //! Attention by features (linear attention): chunks of [`CHUNK`] positions, between which the sums Σ φ(k) (v, 1)ᵀ are
 //! carried.
 //!
-//! A piece of work is a part of a run of one key-value head, with all of its query heads; [`part_of`] sets the size
+//! A piece of work is a part of a run of one key-value head, with all of its query heads; [`part_len`] sets the size
 //! of parts. If a run has several parts, their sums are computed first, in parallel. Every part then starts with the
 //! sums of the parts before it, or, in bidirectional attention, with the sums of all parts. Parts depend only on the
 //! positions and the number of heads and write separate rows, so no result depends on the number of threads, nor on

@@ -155,7 +155,8 @@ log_every = 5
 SHARDED = LM.replace("[train]", "[train]\nshard_optimizer = true")
 LANES = XL.replace("[train]", "[train]\neval_batch_size = 8")
 CASES = {"lm": LM, "sharded": SHARDED, "translation": TRANSLATION, "vit": VIT, "xl": XL, "lanes": LANES}
-MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", "5"]
+SIGKILL_TIMEOUT = 5
+MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--mca", "odls_base_sigkill_timeout", str(SIGKILL_TIMEOUT)]
 WEIGHTS = ["model.safetensors", "optimizer.bpk", "ema.safetensors", "state.safetensors"]
 TIMING = ["items_per_s", "elapsed_s", "memory_mb"]
 
@@ -316,6 +317,21 @@ exit $status
 """
 
 
+def long_run(folder):
+    """Trains `long.toml` and returns its content. mpirun waits for the whole SIGKILL_TIMEOUT before it passes SIGTERM on, and the run
+    must still be going then, so this function chooses the number of steps by the machine's speed."""
+    steps, out = 400, folder / "long"
+    while True:
+        (folder / "long.toml").write_text(XL.replace("steps = 50", f"steps = {steps}"))
+        start = time.time()
+        status, said = run(2, ["train", folder / "long.toml", "--quiet", "--run", out])
+        require(status == 0, f"the long run: {status}", said)
+        if time.time() - start > 3 * SIGKILL_TIMEOUT:
+            return content(out)
+        shutil.rmtree(out)
+        steps *= 2
+
+
 def asked_to_stop(folder, whole):
     """One signal, to any process, saves once and ends all ranks with 130; another number of ranks continues the run. mpirun itself ends
     with 130, unless it is sent SIGTERM or SIGINT: Open MPI settles on status 1 before any rank hears of it."""
@@ -331,11 +347,7 @@ def asked_to_stop(folder, whole):
         (signal.SIGTERM, "job script", 130),
         (signal.SIGINT, "job script", 130),
     ]
-    # mpirun waits for odls_base_sigkill_timeout before it passes SIGTERM on: the run must still be going then.
-    (folder / "long.toml").write_text(XL.replace("steps = 50", "steps = 400"))
-    status, said = run(2, ["train", folder / "long.toml", "--quiet", "--run", folder / "long"])
-    require(status == 0, f"the long run: {status}", said)
-    whole = {"xl": whole["xl"], "long": content(folder / "long")}
+    whole = {"xl": whole["xl"], "long": long_run(folder)}
     for number, whom, wanted in asked:
         out = folder / "stopped"
         name = "long" if wanted == 1 else "xl"

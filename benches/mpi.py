@@ -380,7 +380,7 @@ def refused(folder):
         both.append(["-np", "1", BINARY, "train", str(folder / "lm.toml"), "--run", str(out), "--set", f"train.steps={steps}"])
     said = subprocess.run([*MPIRUN, *both[0], ":", *both[1]], capture_output=True, text=True)
     text = said.stdout + said.stderr
-    require(said.returncode == 2 and "rank 1 has another experiment" in text, f"status {said.returncode}", text)
+    require(said.returncode == 2 and "rank 1 has a different experiment" in text, f"status {said.returncode}", text)
     for ranks, wanted in [(3, "take 2"), (8, "take 4, or set train.micro_batch_size = 2 for 8")]:
         status, text = run(ranks, ["train", folder / "lm.toml", "--run", out])
         require(status == 2 and wanted in text, f"{ranks} ranks: {status}", text)

@@ -37,7 +37,7 @@ refused() {
 }
 LD_LIBRARY_PATH='' refused 2 "no CUDA driver"
 export LD_LIBRARY_PATH=$at/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
-STAND_IN_GPUS=3 refused 4 "has 3 GPU(s) and 4 ranks or more"
-STAND_IN_GPUS=1 refused 2 "rank 1 has a GPU that another rank has too"
+STAND_IN_GPUS=3 refused 4 "has 3 GPU(s) and at least 4 ranks"
+STAND_IN_GPUS=1 refused 2 "rank 1 shares its GPU with another rank"
 STAND_IN_GPUS=8 python3 benches/mpi.py --binary "$binary" --kills 10 --exchange nccl || fail "benches/mpi.py"
 echo "all as wanted"

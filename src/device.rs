@@ -127,7 +127,7 @@ impl FromStr for DeviceName {
             None => None,
             Some(_) if matches!(backend, Backend::Flex | Backend::Ndarray) => {
                 return Err(Error::usage(format!(
-                    "device `{text}`: {name} is one device and takes no number"
+                    "device `{text}`: {name} is a single device; remove the number"
                 )));
             }
             Some(i) => Some(i.parse().map_err(|_| {

@@ -284,7 +284,7 @@ pub fn suggestion<'a>(word: &str, allowed: impl IntoIterator<Item = &'a str> + C
         .or_else(|| unique_completion(word, allowed.clone()));
     match near.or_else(|| nearest(word, allowed.clone())) {
         Some(near) => format!("; did you mean `{near}`?"),
-        None if allowed.clone().into_iter().next().is_none() => "; there is none".into(),
+        None if allowed.clone().into_iter().next().is_none() => "; none are available".into(),
         None => {
             let mut all: Vec<String> = allowed.into_iter().map(|a| format!("`{a}`")).collect();
             let more = all.len().saturating_sub(MOST_LISTED);

@@ -118,7 +118,7 @@ impl TableFaults<'_> {
     fn check_f32_range(&mut self, key: &str, value: f64) {
         if value != 0.0 && !(value as f32).is_normal() {
             let rule = format!(
-                "{} = {value:e} is 0 or infinite, or nearly so, as a 32-bit number; give one between 1e-37 and 1e37",
+                "{} = {value:e} is too small or too large for a 32-bit float; use a value between 1e-37 and 1e37",
                 last_key(key)
             );
             self.fault(&[key], rule);

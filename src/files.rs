@@ -139,7 +139,7 @@ pub fn require_distinct(
     match same() == Some(true) && output.is_file() {
         false => Ok(()),
         true => Err(Error::usage(format!(
-            "{output_flag} is the file of {input_flag}, {}: name another one",
+            "{output_flag} and {input_flag} are the same file, {}; choose another output file",
             input.display()
         ))),
     }
@@ -154,7 +154,7 @@ pub fn require_folder_of(path: &Path) -> Result<()> {
         Some(folder) if !folder.as_os_str().is_empty() && !folder.is_dir() => {
             let [path, folder] = [path, folder].map(Path::display);
             Err(Error::usage(format!(
-                "cannot write {path}: there is no folder {folder}"
+                "cannot write {path}: the folder {folder} does not exist"
             )))
         }
         Some(_) | None => Ok(()),

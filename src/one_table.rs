@@ -105,7 +105,7 @@ pub fn read<'de, D: Deserializer<'de>, P: Deserialize<'de>>(
 ) -> Result<(Buffered<D::Error>, P), D::Error> {
     let part = fields(|probe| P::deserialize(probe).map(drop));
     let Value::Map(entries) = d.deserialize_map(Buffer)? else {
-        return Err(D::Error::custom("a table is wanted"));
+        return Err(D::Error::custom("expected a table"));
     };
     let (mut of_part, mut of_own) = (Vec::new(), Vec::new());
     for (key, value) in entries {
@@ -324,7 +324,7 @@ impl<'de, E: de::Error> Deserializer<'de> for Buffered<E> {
                 .into_deserializer()
                 .deserialize_enum(name, variants, visitor),
             _ => Err(E::invalid_type(
-                de::Unexpected::Other("no string"),
+                de::Unexpected::Other("another type"),
                 &"a string",
             )),
         }

@@ -10,7 +10,7 @@ pub fn note(sweep: &LoadedExperiment) -> Option<String> {
     };
     (*path != sweep.path).then(|| {
         format!(
-            "the sweep has its name, `{}`, from {}: give {} a `name`",
+            "the sweep takes its name, `{}`, from {}; set `name` in {}",
             sweep.experiment.name,
             path.display(),
             sweep.path.display()

@@ -143,7 +143,7 @@ impl Cell {
         };
         let status = child
             .try_wait()
-            .map_err(|e| Error::run(format!("cannot ask for the end of a run: {e}")))?;
+            .map_err(|e| Error::run(format!("cannot query the process of a run: {e}")))?;
         Ok(status.map(|status| self.outcome(status)))
     }
 
@@ -185,7 +185,7 @@ impl Cell {
                     // On a full disk nothing can be written to the log.
                     None => self.log.parent().is_some_and(full_disk::is_full),
                 };
-                let rest = || format!("exit status {code}; {} has the rest", self.log.display());
+                let rest = || format!("exit status {code}; see {}", self.log.display());
                 let reason = named.unwrap_or_else(rest);
                 match is_full && !diverged {
                     true => CellExit::DiskFull(reason),

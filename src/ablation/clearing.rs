@@ -39,7 +39,7 @@ pub fn clear(folder: &Path, experiment: &Path, lease: Duration) -> Result<()> {
     };
     if [CELLS, LEDGER, REPORT].into_iter().any(inside) {
         return Err(Error::usage(format!(
-            "--fresh would delete {} itself, which lies in the sweep's folder",
+            "--fresh would delete {} itself, which is in the sweep's folder; move the file elsewhere",
             experiment.display()
         )));
     }
@@ -114,7 +114,7 @@ fn require_idle(sweep: &SweepFolder, away: &Path, known: &BTreeSet<OsString>) ->
     let taken = taken.map(|name| name.to_string_lossy().into_owned());
     match taken.or_else(|| busy.next().map(|run| run.display().to_string())) {
         Some(taken) => Err(Error::usage(format!(
-            "--fresh would delete {taken}, which a process took meanwhile; stop it first"
+            "--fresh would delete {taken}, which a process has claimed in the meantime; stop the process first"
         ))),
         None => Ok(()),
     }
@@ -150,13 +150,13 @@ fn wait_until_unused(sweep: &SweepFolder, lease: Duration) -> Result<BTreeSet<Os
             (None, None) => return Ok(known),
             (Some((name, holder)), _) if !far || begun.elapsed() > patience => {
                 return Err(Error::usage(format!(
-                    "--fresh would delete {name}, which process {} on {} trains; stop it first",
+                    "--fresh would delete {name}, which process {} on {} is training; stop the process first",
                     holder.pid, holder.host
                 )));
             }
             (None, Some(run)) if begun.elapsed() > patience => {
                 return Err(Error::usage(format!(
-                    "--fresh would delete {}, in which a process trains; stop it first",
+                    "--fresh would delete {}, where a process is training; stop the process first",
                     run.display()
                 )));
             }
@@ -194,14 +194,14 @@ mod tests {
         let error = move_aside_and_delete(&sweep, &known)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("took meanwhile"), "{error}");
+        assert!(error.contains("claimed in the meantime"), "{error}");
         assert!(ledger.holds(&claim) && folder.path().join(LEDGER).is_dir());
         let known = claims(&folder.path().join(LEDGER)).unwrap();
         let busy = RunDir::create(&run, Existing::Refuse).unwrap();
         let error = move_aside_and_delete(&sweep, &known)
             .unwrap_err()
             .to_string();
-        assert!(error.contains("took meanwhile"), "{error}");
+        assert!(error.contains("claimed in the meantime"), "{error}");
         assert!(run.is_dir());
         drop(busy);
         move_aside_and_delete(&sweep, &known).unwrap();

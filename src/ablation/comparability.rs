@@ -32,8 +32,8 @@ pub(super) fn require(base: &LoadedExperiment, arms: &[PreparedArm], metric: &st
         return Ok(());
     }
     let message = format!(
-        "[ablation.halving] ranks arms by {metric}, which is another measure, or of other examples, in each of those that differ \
-         in {}; leave halving out, or rank by a metric that does not depend on it",
+        "[ablation.halving] cannot rank the arms by {metric}: they measure it differently or on different examples, because they \
+         differ in {}; remove halving, or rank by a metric that does not depend on these keys",
         differing.join("; ")
     );
     Err(Error::Invalid(vec![fault_at(
@@ -46,7 +46,7 @@ pub(super) fn require(base: &LoadedExperiment, arms: &[PreparedArm], metric: &st
 /// Returns all settings of an arm by dotted key, as its runs record them.
 fn settings(arm: &PreparedArm) -> Result<Vec<(String, String)>> {
     let table = Table::try_from(&arm.loaded.experiment)
-        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+        .map_err(|e| Error::run(format!("cannot serialize an arm of the sweep: {e}")))?;
     let mut settings = Vec::new();
     flatten("", &Value::Table(table), &mut settings);
     Ok(settings)

@@ -21,7 +21,8 @@ pub(super) fn notes(arms: &[PreparedArm]) -> Vec<String> {
             Entry::Occupied(known) => {
                 let known = known.get();
                 notes.push(format!(
-                    "arm `{name}` has the same settings as arm `{known}`, so that both train the same runs: change what it sets, or leave it out"
+                    "arm `{name}` has the same settings as arm `{known}`, so both train the same runs; change its settings or \
+                     remove it"
                 ));
             }
             Entry::Vacant(free) => {
@@ -32,7 +33,7 @@ pub(super) fn notes(arms: &[PreparedArm]) -> Vec<String> {
     if let more @ 1.. = notes.len().saturating_sub(NAMED) {
         notes.truncate(NAMED);
         notes.push(format!(
-            "{more} more arms have the settings of earlier ones"
+            "{more} more arms have the same settings as earlier arms"
         ));
     }
     notes

@@ -101,8 +101,8 @@ impl ExistingSweep {
     fn require_same_name(&self, name: &str) -> Result<()> {
         match &self.plan {
             Some(was) if was.name != name => Err(Error::usage(format!(
-                "{} holds the sweep `{}`, and this one is `{name}`; name another folder with --run DIR, or delete the sweep that \
-                 is there with --fresh",
+                "{} contains the sweep `{}`, but this sweep is `{name}`; choose another folder with --run DIR, or delete the \
+                 existing sweep with --fresh",
                 self.path.display(),
                 was.name
             ))),
@@ -115,8 +115,8 @@ impl ExistingSweep {
     fn require_undecided(&self, now: &SweepPlan) -> Result<()> {
         if let (Some(file), Some(_)) = (&self.finished_cell, &now.halving) {
             return Err(Error::usage(format!(
-                "[ablation.halving] stops arms that are behind, but cells were trained to their end without it ({}); give the \
-                 sweep another name, leave halving out, or start it over with --fresh",
+                "[ablation.halving] stops arms that fall behind, but cells were already trained to the end without it ({}); give \
+                 the sweep another name, remove halving, or start it over with --fresh",
                 file.display()
             )));
         }
@@ -130,16 +130,12 @@ impl ExistingSweep {
             (folders(was) != folders(now), "the arms"),
             (was.seeds != now.seeds, "the seeds"),
             (was.halving != now.halving, "the rungs"),
-            (
-                was.metric != now.metric,
-                "the values that arms are ranked by",
-            ),
+            (was.metric != now.metric, "the metric that ranks the arms"),
         ];
         match differs.iter().find(|(differs, _)| *differs) {
             None => Ok(()),
             Some((_, what)) => Err(Error::usage(format!(
-                "{what} were changed, but arms were stopped already ({}); give the sweep another name, or start it \
-                 over with --fresh",
+                "{what} changed, but arms were already stopped ({}); give the sweep another name, or start it over with --fresh",
                 file.display()
             ))),
         }
@@ -202,7 +198,7 @@ fn require_sweep_folder(folder: &Path) -> Result<()> {
     match holds {
         false => Ok(()),
         true => Err(Error::usage(format!(
-            "{} holds something else than a sweep; name another folder with --run DIR",
+            "{} contains files that do not belong to a sweep; choose another folder with --run DIR",
             folder.display()
         ))),
     }

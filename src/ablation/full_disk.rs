@@ -39,8 +39,8 @@ pub fn full_disk_error(sweep: &SweepFolder, told: &str) -> Error {
     let is_open = |(arm, seed): &(&PlannedArm, u64)| !sweep.ending_file(arm, *seed).exists();
     let (left, all) = (sweep.cells().filter(is_open).count(), sweep.cells().count());
     Error::run(format!(
-        "no room is left on the disk, and the sweep has stopped: {told}; {left} of {all} cells are left, and the same command \
-         goes on with them once there is room: formwork sweep {}",
+        "the disk is full, so the sweep has stopped: {told}; {left} of {all} cells are left; free some space, then continue \
+         with: formwork sweep {}",
         shell_word(&sweep.path)
     ))
 }

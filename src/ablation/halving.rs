@@ -67,7 +67,7 @@ pub fn plan_rungs(
     let rungs = rungs(config, arms.len(), steps);
     if rungs.is_empty() {
         let rule = match arms.len() {
-            0 | 1 => "halving needs two arms or more".to_string(),
+            0 | 1 => "halving needs at least two arms".to_string(),
             _ => format!(
                 "first = {} must be below the {steps} steps of the arms",
                 config.first
@@ -80,7 +80,7 @@ pub fn plan_rungs(
         let fault = |rule: String| Err((Some(arm.name.clone()), rule));
         if arm.cost.steps != steps {
             return fault(format!(
-                "trains for {} steps and `{}` for {steps}; halving compares arms at the same steps",
+                "trains for {} steps but `{}` for {steps}; halving needs the same number of steps in all arms",
                 arm.cost.steps, arms[0].name
             ));
         }

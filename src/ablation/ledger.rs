@@ -195,8 +195,7 @@ impl Ledger {
             return Ok(None);
         }
         let Some(attempt) = marks.claimed.checked_add(1) else {
-            let reason =
-                format!("{cell} has more claims in its ledger than processes can have made");
+            let reason = format!("the number of claims of {cell} in the ledger is out of range");
             return Err(Error::run(reason));
         };
         let claim = self.file(cell, "claim", attempt);

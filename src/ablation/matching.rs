@@ -52,7 +52,7 @@ pub fn steps(config: &AblationConfig, baseline: &Cost, arm: &Cost) -> Result<u64
     };
     if !(1.0..=MOST_STEPS).contains(&steps) {
         return Err(format!(
-            "would get {steps:.0} steps; they must be 1 to {MOST_STEPS:e}"
+            "would train for {steps:.0} steps; the number must be between 1 and {MOST_STEPS:e}"
         ));
     }
     Ok(steps as u64)

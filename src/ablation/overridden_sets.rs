@@ -22,13 +22,13 @@ pub(super) fn notes(config: &AblationConfig, arms: &[Arm], sets: &[String]) -> R
             0 => {}
             n if n == arms.len() => {
                 return Err(Error::usage(format!(
-                    "--set {set} has no effect: {} gives `{key}` in every arm; leave --set out{}",
+                    "--set {set} has no effect: {} sets `{key}` in every arm; remove --set{}",
                     setting_list(config, key),
                     remedy(config, key)
                 )));
             }
             n => notes.push(format!(
-                "--set {set} has no effect in {n} of {} arms, which give `{key}` themselves",
+                "--set {set} has no effect in {n} of {} arms, which set `{key}` themselves",
                 arms.len()
             )),
         }

@@ -305,7 +305,7 @@ pub(super) fn baseline(
         Some(name) if names().any(|n| n == name) => Ok(name.clone()),
         Some(name) => {
             let near = suggestion(name, names().collect::<Vec<_>>());
-            let message = format!("[ablation] baseline = \"{name}\" is no arm{near}");
+            let message = format!("[ablation] baseline = \"{name}\" is not an arm{near}");
             Err(Error::Invalid(vec![fault_at(
                 base,
                 "ablation.baseline",

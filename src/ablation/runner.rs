@@ -289,7 +289,7 @@ impl Runner<'_> {
                 }
                 let ending = Ending {
                     state: EndState::Failed,
-                    reason: format!("killed {MAX_DEATHS} times without getting further: {why}"),
+                    reason: format!("killed {MAX_DEATHS} times without progress: {why}"),
                     attempts: cell.claim.attempt,
                 };
                 self.end(cell, ending)?;
@@ -332,7 +332,7 @@ impl Runner<'_> {
             return Err(full_disk::full_disk_error(self.sweep, &told));
         }
         Err(Error::Stopped(format!(
-            "the sweep was interrupted, its cells are saved; go on with: formwork sweep {}",
+            "the sweep was interrupted and its cells are saved; continue with: formwork sweep {}",
             shell_word(&self.sweep.path)
         )))
     }

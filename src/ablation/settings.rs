@@ -68,7 +68,7 @@ impl ArmSettings {
 /// Returns all settings of an experiment by dotted key.
 fn flat_settings(experiment: &Experiment) -> Result<BTreeMap<String, String>> {
     let table = Table::try_from(experiment)
-        .map_err(|e| Error::run(format!("cannot spell out the arm of a sweep: {e}")))?;
+        .map_err(|e| Error::run(format!("cannot serialize an arm of the sweep: {e}")))?;
     let mut settings = BTreeMap::new();
     collect(table, "", &mut settings);
     Ok(settings)
@@ -101,7 +101,7 @@ pub(super) fn changed_arm_error(arm: &str, was: &ArmSettings, now: &ArmSettings)
         n => format!(" (and {n} more keys differ)"),
     };
     Error::usage(format!(
-        "arm `{arm}` was trained with {} and has {} now{more}; give the sweep another name, or start it over with --fresh",
+        "arm `{arm}` was trained with {} but now has {}{more}; give the sweep another name, or start it over with --fresh",
         was.toml_line(key),
         now.toml_line(key)
     ))

@@ -13,8 +13,7 @@ use std::fs;
 use std::path::Path;
 
 /// Advice for cells that were made from other sources.
-pub const ADVICE: &str =
-    "put it back as it was, give the sweep another name, or start it over with --fresh";
+pub const ADVICE: &str = "restore it, give the sweep another name, or start it over with --fresh";
 
 /// Compares the sources of every cell that was started with those that it would be made from now.
 ///
@@ -140,8 +139,8 @@ impl CurrentSources {
             (before.sha256 != now.sha256).then(|| {
                 let (table, key) = split(&now.key);
                 format!(
-                    "[{table}] {key} = {} has other weights than the run began with: its checkpoint `{}` is that of step {} \
-                     with the sha256 {}, and was that of step {} with {}",
+                    "[{table}] {key} = {} no longer has the weights that the run started from: its checkpoint `{}` is now from \
+                     step {} (sha256 {}) and was from step {} (sha256 {})",
                     now.run, now.checkpoint, now.step, now.sha256, before.step, before.sha256
                 )
             })
@@ -168,8 +167,8 @@ impl CurrentSources {
         Ok((before.sha256 != now.sha256).then(|| {
             let (table, key) = split(named.key);
             format!(
-                "[{table}] {key} = {} has other weights than the run learned from: those of step {} with the sha256 {}, and \
-                 had those of step {} with {}",
+                "[{table}] {key} = {} no longer has the weights that the run learned from: they are now from step {} (sha256 {}) \
+                 and were from step {} (sha256 {})",
                 named.path.display(),
                 now.step,
                 now.sha256,
@@ -196,8 +195,8 @@ impl CurrentSources {
         Ok((before.sha256 != now.sha256).then(|| {
             let (table, key) = split(judge::PATH);
             format!(
-                "[{table}] {key} = {} has other weights than the run was rewarded by: those of step {} with the sha256 {}, and had \
-                 those of step {} with {}",
+                "[{table}] {key} = {} no longer has the weights that rewarded the run: they are now from step {} (sha256 {}) and \
+                 were from step {} (sha256 {})",
                 folder.display(),
                 now.step,
                 now.sha256,

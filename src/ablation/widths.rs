@@ -37,8 +37,7 @@ pub(super) fn widen(
                 table => format!(" (in `{table}`)"),
             };
             return Err(fault(&format!(
-                "sets {WIDTH} = {value}{by}, and that is the key which match gives another value; leave d_ff out of the \
-                 arm, or leave match out"
+                "sets {WIDTH} = {value}{by}, but match computes the value of this key; remove d_ff from the arm, or remove match"
             )));
         }
         let with = |width: usize| {
@@ -51,8 +50,8 @@ pub(super) fn widen(
                     let told = told.strip_prefix(&format!("--set {set}: ")).unwrap_or(told);
                     let told = told.split(';').next().unwrap_or(told);
                     fault(&format!(
-                        "takes no {WIDTH}, the key by which match makes up for parameters ({told}); leave the arm or match out, \
-                         or take match = \"flops\""
+                        "does not accept {WIDTH}, the key with which match adjusts the number of parameters ({told}); remove the \
+                         arm or match, or set match = \"flops\""
                     ))
                 }
                 other => other,
@@ -62,8 +61,9 @@ pub(super) fn widen(
         for (point, width) in points.iter_mut().zip(WIDTHS) {
             *point = (width, costs.cost_of(&with(width)?)?.params);
         }
-        let width = matching::matching_width(target, points)
-            .ok_or_else(|| fault("has no feed-forward width that could make up for it"))?;
+        let width = matching::matching_width(target, points).ok_or_else(|| {
+            fault("cannot reach the baseline's number of parameters with any feed-forward width")
+        })?;
         arm.loaded = with(width)?;
         arm.cost = costs.cost_of(&arm.loaded)?;
         arm.settings.insert(WIDTH.into(), width.to_string());

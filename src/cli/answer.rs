@@ -58,7 +58,7 @@ pub fn run(args: AnswerArgs) -> Result<()> {
     let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     let Some(model) = opened.model.networks().answerer else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which answers no questions",
+            "{} was trained for {}, which does not answer questions",
             args.run.display(),
             opened.experiment.task.kind()
         )));
@@ -89,7 +89,9 @@ fn answer(
     context: &Arc<str>,
 ) -> Result<Span> {
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(Error::usage("the run has no tokenizer, and reads no texts"));
+        return Err(Error::usage(
+            "the run has no tokenizer, so it cannot read text",
+        ));
     };
     let query = Query {
         number: 0,

@@ -93,7 +93,7 @@ pub fn run(args: CaptionArgs) -> Result<()> {
     )?;
     let Some(captioner) = captioner else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which writes no captions of images",
+            "{} was trained for {}, which does not caption images",
             args.run.display(),
             opened.experiment.task.kind()
         )));

@@ -83,7 +83,7 @@ pub fn run(args: &ChatArgs) -> Result<()> {
     let model = repacked_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which continues no text",
+            "{} was trained for {}, which does not continue text",
             args.run.display(),
             opened.experiment.task.kind()
         )));
@@ -116,7 +116,7 @@ fn tokenizer_and_template(
     let (run, tokenizers) = (args.run.display(), &opened.tokenizers);
     let Some(tokenizer) = &tokenizers.text else {
         return Err(Error::usage(format!(
-            "{run} has no tokenizer, so that it reads no messages"
+            "{run} has no tokenizer, so it cannot read messages"
         )));
     };
     let template = match (&args.template, &tokenizers.chat) {
@@ -127,7 +127,7 @@ fn tokenizer_and_template(
         (None, Some(own)) => own.clone(),
         (None, None) => {
             return Err(Error::usage(format!(
-                "{run} has no chat template: it was not trained on conversations, and came from no folder with one; name one with \
+                "{run} has no chat template: it was neither trained on conversations nor imported with a template; give one with \
                  --template FILE, or continue a text with: formwork generate {run} --prompt TEXT"
             )));
         }
@@ -142,8 +142,8 @@ fn tokenizer_and_template(
                     None => format!("the chat template of {run}"),
                 };
                 return Err(Error::usage(format!(
-                    "--date {date} has no effect: {whose} asks for no date (strftime_now); leave --date out, or name a template that \
-                     does with --template FILE"
+                    "--date {date} has no effect: {whose} does not use a date (strftime_now); remove --date, or give a template \
+                     that uses one with --template FILE"
                 )));
             }
             dated
@@ -168,7 +168,7 @@ fn stop_conditions(
         Ok(Ending::Text(text)) => stops.push(text),
         Ok(Ending::NoEnd) => {}
         // The run's own end tokens still apply.
-        Err(why) => output::note(format!("the end of an answer is not known: {why}")),
+        Err(why) => output::note(format!("cannot determine the end of an answer: {why}")),
     }
     (ends, stops)
 }
@@ -215,7 +215,8 @@ impl Assistant<'_> {
         let tokens = self.tokenizer.encode(&prompt)?;
         if tokens.len() > self.context {
             output::note(format!(
-                "the conversation has {} tokens, and the run reads {}: its beginning is left out; an empty line begins a new one",
+                "the conversation has {} tokens, but the run reads at most {}: the beginning is cut off; an empty line starts a \
+                 new conversation",
                 tokens.len(),
                 self.context
             ));

@@ -77,7 +77,7 @@ pub fn run(args: ClassifyArgs) -> Result<()> {
     let opened = super::open_run::open(&args.run, args.checkpoint, args.device.as_deref())?;
     if args.names.is_given() && args.files.is_empty() {
         return Err(Error::usage(
-            "--class and --prompt have no effect on texts: leave them out",
+            "--class and --prompt have no effect on texts; remove them",
         ));
     }
     let named = match args.files.is_empty() {
@@ -119,7 +119,7 @@ fn require(args: &ClassifyArgs, opened: &OpenedRun, named: bool) -> Result<()> {
     if args.top.is_some() && args.files.is_empty() && !classes {
         let kind = opened.experiment.task.kind();
         return Err(Error::usage(format!(
-            "--top has no effect: a run of {kind} tells no classes of whole texts; leave it out"
+            "--top has no effect: a run of {kind} does not classify whole texts; remove it"
         )));
     }
     Ok(())
@@ -138,7 +138,7 @@ fn classify_lines(args: &ClassifyArgs, opened: &OpenedRun, path: &Path) -> Resul
                 classify_text(args, opened, text, Some(pair))
             }
             (None, None) if pairs => Err(Error::usage(
-                "the run reads pairs of texts: write both with a tab between them",
+                "the run reads pairs of texts; separate the two texts with a tab",
             )),
             (None, Some(_) | None) => classify_text(args, opened, &line, None),
         });
@@ -170,7 +170,7 @@ fn zero_shot_classes<'a>(
     let compares = opened.model.networks().image_text.is_some();
     if compares && !args.names.is_given() {
         return Err(Error::usage(
-            "a run of image_text knows no classes: name them, each with --class",
+            "a run of image_text has no fixed classes; name each class with --class",
         ));
     }
     let (classes, prompts) = (args.names.classes.clone(), &args.names.prompts);
@@ -232,12 +232,12 @@ fn classify_text(
 fn unsupported_input(args: &ClassifyArgs, opened: &OpenedRun, what: &str) -> Error {
     if opened.experiment.data.sequence_image_size().is_some() {
         return Error::usage(format!(
-            "{} reads images as sequences of grey values, and no texts: name files of images",
+            "{} reads images as sequences of grey values, not texts; give image files",
             args.run.display()
         ));
     }
     Error::usage(format!(
-        "{} was trained for {}, which tells neither classes nor numbers of {what}",
+        "{} was trained for {}, which predicts neither classes nor numbers for {what}",
         args.run.display(),
         opened.experiment.task.kind()
     ))
@@ -286,7 +286,7 @@ fn tokenize_input(
         return Err(match opened.experiment.data.sequence_image_size() {
             Some(_) => unsupported_input(args, opened, "texts"),
             None => Error::usage(format!(
-                "{} was trained on token numbers, not texts: it has no tokenizer that reads one",
+                "{} was trained on token ids, not text, so it has no tokenizer",
                 args.run.display()
             )),
         });
@@ -301,7 +301,7 @@ fn tokenize_input(
         .map_or(0, |e| e.len(pair.is_some()));
     if tokens + marks > item.inputs.len() {
         output::note(format!(
-            "{tokens} tokens are more than the {} that the model was trained on: cut short",
+            "the text has {tokens} tokens, more than the {} that the model was trained on; it is truncated",
             item.inputs.len() - marks
         ));
     }

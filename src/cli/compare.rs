@@ -111,7 +111,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     if let (Some(width), false) = (width, left.is_empty()) {
         let columns = if left.len() == 1 { "column" } else { "columns" };
         let note = format!(
-            "note: {} {columns} without room: {}; compare --wide and --json have all",
+            "note: {} {columns} did not fit: {}; compare --wide and --json show all",
             left.len(),
             terminal::plain(&left.join(", "))
         );
@@ -124,7 +124,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     if !more.is_empty() {
         let more = terminal::plain(&more.join(", "));
         text.push_str(&format!(
-            "note: --html and --json also have {} {more}\n",
+            "note: --html and --json also show {} {more}\n",
             c.split
         ));
     }
@@ -132,7 +132,7 @@ pub fn view(c: &Comparison, unicode: bool, width: Option<usize>) -> String {
     if !own.is_empty() {
         let own = terminal::plain(&own.join(", "));
         text.push_str(&format!(
-            "note: --html and --json also have the scores of {own}\n"
+            "note: --html and --json also show the scores of {own}\n"
         ));
     }
     if unicode {
@@ -155,7 +155,7 @@ pub fn headline(c: &Comparison) -> String {
     let differ = match left_out.len() {
         0 => differ,
         n => format!(
-            "{differ}, {n} of them not shown: {} (--html and --json have all)",
+            "{differ}, {n} of them not shown: {} (--html and --json show all)",
             terminal::plain(&joined_names(&left_out))
         ),
     };

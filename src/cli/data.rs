@@ -167,11 +167,11 @@ fn fetch(manifest: &Manifest, from: Option<&Path>, folder: &Path) -> Result<()> 
         Event::Done(outcome) => {
             let clear = if live { "\r\x1b[K" } else { "" };
             let what = match outcome {
-                FileStatus::Present => "there already, checked".to_owned(),
+                FileStatus::Present => "already present, checked".to_owned(),
                 FileStatus::Fetched => "fetched, checked".to_owned(),
                 FileStatus::NotOffered(made) => {
                     format!(
-                        "left out: no address has this file ({made}); use --from with a folder that has it"
+                        "skipped: this file cannot be downloaded ({made}); use --from with a folder that contains it"
                     )
                 }
             };

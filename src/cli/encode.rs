@@ -16,21 +16,21 @@ use std::path::{Path, PathBuf};
 
 /// Help text on how inputs are read and embeddings are written.
 const ABOUT: &str = "\
-A run of texts reads files of them, one a line; a run of images PNG and JPEG files. Texts stand in the marks of the run's
-tokenizer (a language model has none) and are cut to the length that it was trained on. Two texts that a run compares
-(task.towers) are encoded one by one, as each of them is there; of a run that writes texts for texts the encoder is read. A run
-of text_embedding gives the vectors that it was trained to make, of length 1 unless it has normalize = false; one of image_text
-reads images (.png, .jpg, .jpeg) and files of texts, and gives the directions that it compares.
+A run on texts reads text files with one text per line; a run on images reads PNG and JPEG files. Texts get the special tokens of
+the run's tokenizer (for a language model, none) and are truncated to the length that the run was trained on. A run that compares
+two texts (task.towers) encodes each text separately. In an encoder-decoder, the encoder is read. A run of text_embedding returns
+the embeddings that it was trained to make, of length 1 unless normalize = false. A run of image_text reads images (.png, .jpg,
+.jpeg) and text files, and returns the embeddings that it compares.
 
-cls   the state of the class token, or of the mark that begins a text (`first`, as [task] pooling says, is the same);
-mean  the mean over all tokens, the marks among them, or over all patches;
-max   the largest of each number over all tokens or patches;
+cls   the state of the class token, or of the special token at the beginning of a text (`first` in [task] pooling);
+mean  the mean over all tokens, including special tokens, or over all patches;
+max   the maximum of each component over all tokens or patches;
 last  the state of the last token;
 none  the states of all positions.
 
-X.safetensors has `embeddings` [inputs, width], X.npy the same array, X.jsonl a line {\"input\": …, \"vector\": […]} for each.
-With --pool none they are [inputs, positions, width], zeros behind the positions of an input, `lengths` says how many it has;
-a line has \"vectors\".";
+X.safetensors contains `embeddings` [inputs, width], X.npy the same array, X.jsonl one line {\"input\": …, \"vector\": […]} per input.
+With --pool none, `embeddings` has the shape [inputs, positions, width], with zeros after the positions of an input; `lengths`
+contains the number of positions of each input; a JSON line has \"vectors\".";
 
 /// `formwork encode`.
 #[derive(Debug, Args)]
@@ -156,15 +156,15 @@ fn inputs(args: &EncodeArgs, opened: &OpenedRun) -> Result<Vec<NamedInput>> {
         }
     }
     if all.is_empty() {
-        return Err(Error::usage("the files have no line"));
+        return Err(Error::usage("the files contain no lines"));
     }
     if cut > 0 {
         let which = match cut {
-            1 => "1 of the texts is cut short: it has".to_owned(),
-            _ => format!("{cut} of the texts are cut short: they have"),
+            1 => "1 of the texts is truncated: it has".to_owned(),
+            _ => format!("{cut} of the texts are truncated: they have"),
         };
         output::note(format!(
-            "{which} more than {} tokens, the most that the model was trained on",
+            "{which} more than {} tokens, the maximum that the model was trained on",
             opened.shape.context
         ));
     }
@@ -179,8 +179,8 @@ fn require_texts(file: &Path) -> Result<()> {
     match endings.any(|part| ["jsonl", "ndjson", "json"].contains(&part)) {
         false => Ok(()),
         true => Err(Error::usage(format!(
-            "{}: encode reads a text a line, and the lines of this file are JSON; write the texts of its field into a file \
-             of their own, as jq -r .text does",
+            "{}: encode reads one text per line, but the lines of this file are JSON; extract the texts into a separate file, \
+             for example with jq -r .text",
             file.display()
         ))),
     }
@@ -198,7 +198,7 @@ fn image(opened: &OpenedRun, file: &Path) -> Result<Option<Item>> {
     }
     if both && images::is_other_image(file) {
         return Err(Error::usage(format!(
-            "{} is not PNG or JPEG; convert it",
+            "{} is not a PNG or JPEG file; convert it",
             file.display()
         )));
     }

@@ -162,14 +162,16 @@ pub fn run(args: EvalArgs) -> Result<()> {
     let tried =
         args.beam.is_some() || args.other_data || !args.data.is_empty() || !args.sets.is_empty();
     if args.checkpoint != CheckpointChoice::Best {
-        output::note("the scores are not kept: scores.json has those of --checkpoint best alone");
+        output::note(
+            "the scores are not saved: scores.json contains only those of --checkpoint best",
+        );
     }
     if args.checkpoint != CheckpointChoice::Best || tried {
         return shown;
     }
     // The results have been printed; if the run folder cannot be written to, they remain valid.
     if let Err(error) = run_contents::write_scores(&args.run, name, opened.step, &scores) {
-        output::note(format!("the scores were not kept: {error}"));
+        output::note(format!("the scores were not saved: {error}"));
     }
     shown
 }
@@ -178,7 +180,8 @@ pub fn run(args: EvalArgs) -> Result<()> {
 fn eval_zero_shot(args: &EvalArgs, opened: &OpenedRun) -> Result<()> {
     let [file, ..] = args.data.as_slice() else {
         return Err(Error::usage(
-            "--class and --prompt are for labelled images: name them with --data, a folder with a folder for each class say",
+            "--class and --prompt are for labelled images; give the images with --data, for example a folder with one subfolder \
+             per class",
         ));
     };
     let (source, classes) = zero_shot::labelled_images(opened, &args.data, &args.names.classes)?;

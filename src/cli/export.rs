@@ -57,7 +57,7 @@ pub fn run(args: ExportArgs) -> Result<()> {
         output::note(note);
     }
     if exported.lacks_tokenizer {
-        output::note("the run has no tokenizer: the folder has none either");
+        output::note("the run has no tokenizer, so the exported folder has none");
     }
     output::line(format!(
         "{}: {} with {} tensors",

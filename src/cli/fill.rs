@@ -107,7 +107,7 @@ fn require(args: &FillArgs, opened: &OpenedRun) -> Result<()> {
     match (networks.replaced_token, networks.masked_lm, args.top) {
         (None, None, _) if networks.permuted_lm.is_none() => Err(unsupported_run(args, opened)),
         (Some(_), _, Some(top)) => Err(Error::usage(format!(
-            "--top {top} has no effect: the run tells replaced tokens, and all tokens are shown; leave it out"
+            "--top {top} has no effect: the run detects replaced tokens, and all tokens are shown; remove it"
         ))),
         (Some(_), _, None) | (None, _, _) => Ok(()),
     }
@@ -115,7 +115,7 @@ fn require(args: &FillArgs, opened: &OpenedRun) -> Result<()> {
 
 fn unsupported_run(args: &FillArgs, opened: &OpenedRun) -> Error {
     Error::usage(format!(
-        "{} was trained for {}, which guesses no masked tokens",
+        "{} was trained for {}, which does not predict masked tokens",
         args.run.display(),
         opened.experiment.task.kind()
     ))
@@ -171,7 +171,7 @@ fn candidates(args: &FillArgs, opened: &OpenedRun, text: &str) -> Result<Vec<Vec
         .collect();
     if places.is_empty() {
         return Err(Error::usage(format!(
-            "the text has no mask: write {USER_MASK} where a token is to be guessed"
+            "the text has no mask; write {USER_MASK} where a token is to be predicted"
         )));
     }
     require_short(&ids, opened)?;
@@ -204,7 +204,7 @@ fn require_short(ids: &[i32], opened: &OpenedRun) -> Result<()> {
     let longest = opened.shape.context;
     match ids.len() > longest {
         true => Err(Error::usage(format!(
-            "the text has {} tokens; the model was trained on {longest} at most",
+            "the text has {} tokens, but the model was trained on at most {longest}",
             ids.len()
         ))),
         false => Ok(()),
@@ -218,8 +218,8 @@ fn replaced_probabilities(
     text: &str,
 ) -> Result<Vec<Candidate>> {
     let tokenizer = opened.tokenizers.text.as_ref();
-    let tokenizer =
-        tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: it reads no texts"))?;
+    let tokenizer = tokenizer
+        .ok_or_else(|| Error::usage("the run has no tokenizer, so it cannot read text"))?;
     let (ids, own) = encode_with_frame(text, tokenizer)?;
     require_short(&ids, opened)?;
     let device = model.device();

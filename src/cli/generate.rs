@@ -101,7 +101,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let model = repacked_for_decoding(opened.model);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which continues no text",
+            "{} was trained for {}, which does not continue text",
             args.run.display(),
             opened.experiment.task.kind()
         )));
@@ -192,13 +192,15 @@ fn without_texts(args: &GenerateArgs, opened: &OpenedRun) -> Error {
     let (run, experiment) = (args.run.display(), &opened.experiment);
     if opened.shape.image.is_none() && experiment.data.sequence_image_size().is_none() {
         return Error::usage(format!(
-            "{run} was trained on token numbers, not text: there is nothing to write out"
+            "{run} was trained on token ids, not text, so it cannot generate text"
         ));
     }
     let used = open::suggested_use(experiment, &args.run);
-    let used = used.map(|command| format!("; it is used with: {command}"));
+    let used = used.map(|command| format!("; use it with: {command}"));
     let used = used.unwrap_or_default();
-    Error::usage(format!("{run} reads images, and continues no text{used}"))
+    Error::usage(format!(
+        "{run} reads images and does not continue text{used}"
+    ))
 }
 
 /// A prompt to continue.
@@ -266,7 +268,7 @@ fn database(args: &GenerateArgs, opened: &OpenedRun) -> Result<Option<Arc<Databa
     let reads = opened.experiment.model.retrieval().is_some();
     if args.without_retrieval && !reads {
         return Err(Error::usage(
-            "--without-retrieval has no effect: the run reads no neighbours; leave it out",
+            "--without-retrieval has no effect: the run does not read neighbours; remove it",
         ));
     }
     if args.without_retrieval || !reads {

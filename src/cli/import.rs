@@ -79,14 +79,12 @@ fn require_folder(folder: &Path) -> Result<()> {
     let way = match folder.file_name().filter(|_| is_name) {
         Some(last) => {
             let last = Path::new(last).display();
-            format!(
-                "; a model of the hub comes to one with: hf download {shown} --local-dir {last}"
-            )
+            format!("; download a model of the hub with: hf download {shown} --local-dir {last}")
         }
         None => String::new(),
     };
     Err(Error::usage(format!(
-        "there is no folder {shown}, and `import` reads one that is on disk{way}"
+        "there is no folder {shown}; `import` reads a folder on disk{way}"
     )))
 }
 
@@ -95,7 +93,7 @@ fn require_folder(folder: &Path) -> Result<()> {
 fn import_run(args: &ImportArgs, made: Option<&Path>) -> Result<()> {
     if run_dir::is_run(&args.run) {
         return Err(Error::usage(format!(
-            "{} holds a run already; import into another folder",
+            "{} already contains a run; import into another folder",
             args.run.display()
         )));
     }
@@ -131,10 +129,10 @@ fn show(args: &ImportArgs, imported: &ImportReport) -> Result<()> {
             &imported.ignored_keys,
         ),
         (
-            "tensors that are no parameters of the model",
+            "tensors that are not parameters of the model",
             &tensors_to_report(&imported.skipped_tensors),
         ),
-        ("settings without a place here", &imported.unsupported),
+        ("settings that cannot be imported", &imported.unsupported),
     ] {
         if !names.is_empty() {
             output::note(printable(&format!("{what}: {}", names.join(", "))));
@@ -145,8 +143,8 @@ fn show(args: &ImportArgs, imported: &ImportReport) -> Result<()> {
     }
     if imported.lacks_tokenizer {
         output::note(format!(
-            "the folder has no tokenizer (none of {}): `formwork infer` takes token ids, and commands that read text need \
-             one",
+            "the folder has no tokenizer (none of {}): `formwork infer` accepts token ids, but commands that read text need a \
+             tokenizer",
             hf::EXPECTED
         ));
     }
@@ -177,8 +175,8 @@ fn compare_outputs(args: &ImportArgs, run: &Path, file: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::run(format!(
-        "{}: further from the reference than rounding explains: {}; the imported model is another one, and no run is \
-         kept",
+        "{}: these outputs differ from the reference by more than rounding: {}; the imported model is not the same, so the run \
+         is not kept",
         args.run.display(),
         far.join(", ")
     )))

@@ -27,27 +27,27 @@ Inputs, batch first, integers as I32 or I64:
   question_answering    input_ids [attention_mask] [token_type_ids] [start_positions end_positions: one a row]
   translation           input_ids [attention_mask] decoder_input_ids [decoder_attention_mask] [labels]
   image_classification  pixel_values, F32 [rows, channels, height, width], normalised as in training [labels]
-  image_text            input_ids [attention_mask] and pixel_values, of which row n is a pair
-  captioning            pixel_values and input_ids [attention_mask] [labels]; row n of input_ids is read with image n
+  image_text            input_ids [attention_mask] and pixel_values; the two rows n are a pair
+  captioning            pixel_values and input_ids [attention_mask] [labels]; row n of input_ids belongs to image n
   transcription         input_features, F32 [rows, n_mels, frames] decoder_input_ids [labels]
-  ctc                   input_values, F32 [rows, samples], normalised as in training [attention_mask] [labels: tokens, -100 behind them]
+  ctc                   input_values, F32 [rows, samples], normalised as in training [attention_mask] [labels: tokens, then -100]
 
-attention_mask is 1 at the tokens of a row and 0 behind them. token_type_ids are read where the model has segments.
-labels of causal_lm are the input_ids themselves, shifted by the command; -100 is not scored. Without decoder_input_ids,
-a decoder reads labels shifted right behind the run's token of the beginning. A decoder that translates alone reads a row
-of input_ids, up to the end of its mask, and then decoder_input_ids; its hidden states and attention weights are those of
+attention_mask is 1 at the tokens of a row and 0 after them. token_type_ids are used if the model has segments.
+labels of causal_lm are the input_ids themselves; the command shifts them; -100 is not scored. Without decoder_input_ids,
+a decoder reads the labels, shifted right after the run's begin token. A decoder-only translation model reads a row of
+input_ids, up to the end of its mask, followed by decoder_input_ids; its hidden states and attention weights are those of
 such rows.
 
-Outputs, F32: logits (of question_answering start_logits and end_logits, of text_embedding sentence_embedding, of image_text image_embeds and text_embeds, of length 1), last_hidden_state, encoder_last_hidden_state, pooler_output, seq_relationship_logits, sop_logits, as
-the model has them, and loss, the mean cross-entropy against labels (of regression the mean squared distance), when they
-are given. Positions behind a row's tokens
-hold numbers without meaning. hidden_states.0 are the embeddings, hidden_states.N what block N gives; the last of them is
-behind the last norm, but not in vision transformers and not where a reversible stack puts its streams side by side: there
-all are the second stream. An encoder-decoder has encoder_hidden_states.N, decoder_hidden_states.N,
-encoder_attentions.N, decoder_attentions.N and cross_attentions.N.
+Outputs, F32, as far as the model has them: logits (question_answering: start_logits and end_logits; text_embedding:
+sentence_embedding; image_text: image_embeds and text_embeds, of length 1), last_hidden_state, encoder_last_hidden_state,
+pooler_output, seq_relationship_logits, sop_logits; and, if labels are given, loss, the mean cross-entropy (regression: the mean
+squared error). Values at positions after a row's tokens are undefined. hidden_states.0 are the embeddings, hidden_states.N is the
+output of block N; the last one is taken after the final norm, except in vision transformers and in reversible stacks that
+concatenate their streams: there, all of them are the second stream. An encoder-decoder has encoder_hidden_states.N,
+decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N and cross_attentions.N.
 
-grad.PARAMETER is the gradient of loss by each parameter, named as in the checkpoint, frozen ones included, without dropout;
-it is zero where loss does not depend on the parameter.";
+grad.PARAMETER is the gradient of loss with respect to each parameter, named as in the checkpoint, including frozen parameters,
+without dropout; it is zero if loss does not depend on the parameter.";
 
 /// `formwork infer`.
 #[derive(Debug, Args)]
@@ -97,7 +97,7 @@ pub fn run(args: InferArgs) -> Result<()> {
     let model = &opened.experiment.model;
     if let (true, Some(why)) = (args.attentions, model.no_weights_reason()) {
         return Err(Error::usage(format!(
-            "--attentions: the model (kind = \"{}\") {why}; leave it out",
+            "--attentions: the model (kind = \"{}\") {why}; remove it",
             model.kind()
         )));
     }
@@ -146,7 +146,7 @@ fn note_missing_attentions(model: &ModelConfig) {
     for (key, network) in model.parts().into_iter().flatten() {
         if let Some(why) = network.no_weights_reason() {
             output::note(format!(
-                "--attentions: [model.{key}] (kind = \"{}\") {why}: the other network's weights alone are written",
+                "--attentions: [model.{key}] (kind = \"{}\") {why}; only the other network's weights are written",
                 network.kind()
             ));
         }

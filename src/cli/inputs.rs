@@ -26,7 +26,7 @@ pub(super) fn image_files(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         all.extend(inside.into_iter().filter(|file| is_image(file)));
         if all.len() == before {
             return Err(Error::usage(format!(
-                "{} holds no PNG or JPEG, nor does any folder in it",
+                "{} and its subfolders contain no PNG or JPEG file",
                 path.display()
             )));
         }
@@ -130,7 +130,7 @@ pub(super) fn lines(path: &Path) -> Result<Vec<(String, Result<String>)>> {
         all.push((format!("{name}:{number}"), to_text(line)));
     }
     match all.is_empty() {
-        true => Err(Error::usage(format!("{name} has no line"))),
+        true => Err(Error::usage(format!("{name} contains no lines"))),
         false => Ok(all),
     }
 }
@@ -197,7 +197,7 @@ impl InputCounter {
 pub(super) fn note_missing_neighbours(model: &ModelConfig) {
     if model.retrieval().is_some() {
         output::note(
-            "the model reads without neighbours of the texts here, as with --without-retrieval",
+            "this command retrieves no neighbours of the texts; the model runs as with --without-retrieval",
         );
     }
 }

@@ -43,7 +43,7 @@ pub fn run(args: ListArgs) -> Result<()> {
     let of_keys = args.family.as_deref() == Some(KEYS);
     if !of_keys && (args.path.is_some() || args.markdown) {
         return Err(Error::usage(
-            "a path and --markdown go with `keys`: formwork list keys model.attention",
+            "a path and --markdown apply only to `keys`: formwork list keys model.attention",
         ));
     }
     output::line_part(match (of_keys, args.markdown) {
@@ -169,7 +169,7 @@ fn families() -> Result<Vec<Family>> {
         ),
         (
             "mixers",
-            "mixer of [[model.layers]], in the place of attention",
+            "mixer of [[model.layers]], instead of attention",
             rows(nn::recurrent::mixer::KINDS),
         ),
         ("initial_weights", "[model] init", rows(nn::init::KINDS)),

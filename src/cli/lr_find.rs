@@ -127,12 +127,14 @@ fn show(
         output::line(format!("the loss diverged at {at:.2e}"))?;
     }
     match advice {
-        None => output::line("the loss fell at no rate: take a wider range, or more --steps"),
+        None => {
+            output::line("the loss did not fall at any rate; use a wider range or more --steps")
+        }
         Some((advice, key)) => {
             let factor = match key == advice.steepest {
                 true => "",
                 false => {
-                    " (a factor of the schedule, whose highest rate is then the first of them)"
+                    " (optimizer.lr scales the schedule, whose highest rate is then the first of them)"
                 }
             };
             output::line(format!(

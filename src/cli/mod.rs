@@ -199,7 +199,7 @@ fn environment() -> Result<(), Error> {
         }
         let hint = crate::error::suggestion(&given, known.iter().copied());
         return Err(Error::usage(format!(
-            "the variable {variable} knows no `{given}`{hint}"
+            "the variable {variable} does not accept `{given}`{hint}"
         )));
     }
     let folders = std::env::var_os("FORMWORK_DATA").unwrap_or_default();
@@ -207,7 +207,7 @@ fn environment() -> Result<(), Error> {
         if !folder.as_os_str().is_empty() && !folder.is_dir() {
             let shown = folder.display();
             output::note(format!(
-                "the variable FORMWORK_DATA names {shown}, which is no folder"
+                "the variable FORMWORK_DATA names {shown}, which is not a folder"
             ));
         }
     }

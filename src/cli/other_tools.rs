@@ -119,7 +119,7 @@ const OPTIONS: &[(&[&str], &[&str], Equivalent)] = &[
     (
         &["config", "config-file", "conf", "c"],
         EXPERIMENT_COMMANDS,
-        Words("the experiment file, which stands without an option"),
+        Words("the experiment file as an argument, without an option"),
     ),
     (OUTPUTS, RUN_CREATING_COMMANDS, Takes("--run ", "DIR")),
     (OUTPUTS, &["verify"], Takes("--runs ", "DIR")),
@@ -133,24 +133,24 @@ const OPTIONS: &[(&[&str], &[&str], Equivalent)] = &[
     (
         OUTPUTS,
         &["import", "export"],
-        Words("the folder that is made, which stands last and without an option"),
+        Words("the output folder as the last argument, without an option"),
     ),
     (
         OUTPUTS,
         TEXT_COMMANDS,
-        Words("> FILE, for results go to standard output"),
+        Words("> FILE, because results go to standard output"),
     ),
     (
         BEGUN,
         &["train"],
         Words(
-            "formwork resume RUN for a run that goes on; [init] from = \"RUN\" in the file for its weights alone",
+            "formwork resume RUN to continue a run; [init] from = \"RUN\" in the file to use only its weights",
         ),
     ),
     (
         &["resume"],
         &["sweep"],
-        Words("the same command again, which goes on with its cells"),
+        Words("the same command again, which continues its cells"),
     ),
     (&["resume"], &["submit"], Words("formwork submit RUN")),
     (
@@ -177,7 +177,7 @@ const OPTIONS: &[(&[&str], &[&str], Equivalent)] = &[
         &["gradient-accumulation-steps", "update-freq"],
         EXPERIMENT_COMMANDS,
         Words(
-            "--set train.micro_batch_size=N, for train.batch_size counts the examples of a whole step",
+            "--set train.micro_batch_size=N; train.batch_size counts the examples of a whole step",
         ),
     ),
     (
@@ -211,7 +211,7 @@ const OPTIONS: &[(&[&str], &[&str], Equivalent)] = &[
     (
         MODELS,
         RUN_COMMANDS,
-        Words("the run's folder, which stands without an option"),
+        Words("the run's folder as an argument, without an option"),
     ),
 ];
 

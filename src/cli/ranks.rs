@@ -43,8 +43,8 @@ pub fn run_on_ranks(exchange: Exchange, work: impl FnOnce(&Ranks) -> Result<()>)
 pub fn require_alone(command: &str) -> Result<()> {
     match launched() {
         Some(count) if count > 1 => Err(Error::usage(format!(
-            "{count} processes were started together for `{command}`, which is the work of one; `train` and `resume` are \
-             done by many"
+            "{count} processes were started together for `{command}`, which runs in one process; only `train` and `resume` run \
+             in several"
         ))),
         Some(_) | None => Ok(()),
     }
@@ -72,8 +72,8 @@ fn joined(count: usize, exchange: Exchange) -> Result<Ranks> {
     let engine = Mpi::join()?;
     if engine.count() != count {
         return Err(Error::usage(format!(
-            "{count} processes were started together, and this program's MPI finds {}: it is another MPI than the \
-             launcher's; under Slurm use srun --mpi=pmix",
+            "{count} processes were started together, but this program's MPI finds {}: its MPI differs from the launcher's; \
+             under Slurm use srun --mpi=pmix",
             engine.count()
         )));
     }
@@ -112,8 +112,8 @@ fn require_exchange(exchange: Exchange) -> Result<()> {
 #[cfg(not(feature = "mpi"))]
 fn joined(count: usize, _: Exchange) -> Result<Ranks> {
     Err(Error::usage(format!(
-        "{count} processes were started together, and this program is built without MPI; build it with: cargo build \
-         --release --features mpi"
+        "{count} processes were started together, but this program was built without MPI; build it with: cargo build --release \
+         --features mpi"
     )))
 }
 
@@ -135,7 +135,7 @@ pub fn describe(ranks: &Ranks) {
     let patient = std::env::var_os(PATIENCE).is_some();
     if std::env::var_os(OPEN_MPI).is_some() && !patient {
         output::note(
-            "mpirun ends a run one second after it was asked to; give it time to save with: mpirun --mca \
+            "mpirun kills a run one second after asking it to stop; give it time to save with: mpirun --mca \
              odls_base_sigkill_timeout 10",
         );
     }

@@ -80,7 +80,7 @@ fn folder(args: &ReportArgs) -> Result<PathBuf> {
         }
         (None, _) => {
             return Err(Error::usage(
-                "--out: name the folder for the report of several runs",
+                "give the folder for the report of several runs with --out",
             ));
         }
     };

@@ -31,7 +31,7 @@ pub struct RunsArgs {
 pub fn run(args: RunsArgs) -> Result<()> {
     if !args.folder.is_dir() {
         return Err(Error::usage(format!(
-            "no folder {}; runs lie in `checkpoints` unless --run named another",
+            "there is no folder {}; runs are in `checkpoints` unless --run named another folder",
             args.folder.display()
         )));
     }
@@ -43,7 +43,7 @@ pub fn run(args: RunsArgs) -> Result<()> {
         return output::line(Value::Array(all).to_string());
     }
     if runs.is_empty() {
-        output::note(format!("no runs below {}", args.folder.display()));
+        output::note(format!("no runs in {}", args.folder.display()));
         return Ok(());
     }
     let header = ["run", "state", "step", "score", "written"].map(str::to_owned);

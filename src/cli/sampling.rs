@@ -51,7 +51,7 @@ impl SamplingArgs {
                 None => "the run's temperature of 0",
             };
             return Err(Error::usage(format!(
-                "{flag} has no effect: {whose} takes the likeliest token; give a --temperature above 0, or leave {flag} out"
+                "{flag} has no effect: {whose} selects the most likely token; set --temperature above 0, or remove {flag}"
             )));
         }
         Ok(SamplingConfig {
@@ -77,7 +77,7 @@ impl SamplingArgs {
         }
         if let Some(t) = self.temperature.filter(|t| !(*t >= 0.0 && t.is_finite())) {
             return wrong(format!(
-                "--temperature {t} must be 0 (the likeliest token) or more"
+                "--temperature {t} must be 0 (the most likely token) or more"
             ));
         }
         if self.top_k == Some(0) {
@@ -87,7 +87,7 @@ impl SamplingArgs {
             return wrong(format!("--top-p {p} is not in (0, 1]"));
         }
         if let Some(p) = self.min_p.filter(|p| !(0.0..=1.0).contains(p)) {
-            return wrong(format!("--min-p {p} must be 0 to 1"));
+            return wrong(format!("--min-p {p} must be between 0 and 1"));
         }
         let penalty = self.repetition_penalty;
         match penalty.filter(|x| !(*x > 0.0 && x.is_finite())) {

@@ -85,8 +85,8 @@ pub fn run(args: SubmitArgs) -> Result<()> {
     }
     if tasks > 1 && !HAS_MPI {
         return Err(Error::usage(format!(
-            "this program was built without MPI, so {tasks} tasks would be {tasks} runs; build it with \
-             `cargo build --release --features mpi`, or take one task"
+            "this program was built without MPI, so {tasks} tasks would be {tasks} runs; build it with `cargo build --release \
+             --features mpi`, or use one task"
         )));
     }
     let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -110,7 +110,7 @@ fn experiment_of(args: &SubmitArgs) -> Result<(LoadedExperiment, PathBuf)> {
     let loaded = experiment::load(&args.file, &args.keys.sets())?;
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
-            "{0} has [ablation], which one run cannot be; use: formwork sweep {0} --slurm TASKS",
+            "{0} has [ablation] and describes several runs; use: formwork sweep {0} --slurm TASKS",
             args.file.display()
         )));
     }
@@ -121,7 +121,7 @@ fn experiment_of(args: &SubmitArgs) -> Result<(LoadedExperiment, PathBuf)> {
         .unwrap_or_else(|| default_folder(&loaded.experiment.name));
     if run_dir::is_run(&folder) {
         return Err(Error::usage(format!(
-            "{0} holds a run; resume it with `formwork submit {0}`, or name another folder with --run DIR",
+            "{0} already contains a run; resume it with `formwork submit {0}`, or choose another folder with --run DIR",
             folder.display()
         )));
     }
@@ -132,7 +132,7 @@ fn experiment_of(args: &SubmitArgs) -> Result<(LoadedExperiment, PathBuf)> {
 fn run_of(args: &SubmitArgs) -> Result<LoadedExperiment> {
     if args.run.is_some() {
         return Err(Error::usage(format!(
-            "--run has no effect: {} is a run's folder, in which it is resumed",
+            "--run has no effect: {} is a run's folder, and the run is resumed there; remove --run",
             args.file.display()
         )));
     }
@@ -155,7 +155,7 @@ fn script(args: &SubmitArgs, folder: &Path, resumes: bool) -> Result<String> {
     ] {
         if path.to_string_lossy().contains(['\n', '\0']) {
             return Err(Error::usage(format!(
-                "{what} {path:?} is more than one line, which a job script cannot name"
+                "{what} {path:?} contains a line break or a NUL byte, which a job script cannot contain"
             )));
         }
     }
@@ -201,6 +201,6 @@ fn word(text: &str) -> Result<String, String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.,+/".contains(c);
     match !text.is_empty() && !text.starts_with('-') && text.chars().all(plain) {
         true => Ok(text.to_string()),
-        false => Err("it is no name: ASCII letters, digits and -_.,+/ alone".into()),
+        false => Err("it is not a name; use only ASCII letters, digits and -_.,+/".into()),
     }
 }

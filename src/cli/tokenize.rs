@@ -79,7 +79,7 @@ fn text(given: Option<String>) -> Result<String> {
     let text = match given {
         Some(text) if !Path::new(&text).is_file() => return Ok(text),
         Some(file) => {
-            output::note(format!("the text is that of the file {file}"));
+            output::note(format!("the text is read from the file {file}"));
             let text = std::fs::read_to_string(&file);
             let text = text
                 .map_err(Error::io("read", Path::new(&file)))
@@ -114,7 +114,7 @@ fn tokenizer(args: &TokenizeArgs) -> Result<Tokenizer> {
     };
     own.ok_or_else(|| {
         Error::usage(format!(
-            "{} has no such tokenizer: its data brings ids, or it has one vocabulary",
+            "{} has no such tokenizer: its data consists of token ids, or it has only one vocabulary",
             args.from.display()
         ))
     })
@@ -125,7 +125,7 @@ fn tokenizer_of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     let from = &args.from;
     if !from.exists() {
         return Err(Error::usage(format!(
-            "no run or tokenizer {}; a run's folder, a tokenizer's file or folder, or an experiment",
+            "there is no run or tokenizer {}; give a run's folder, a tokenizer's file or folder, or an experiment",
             from.display()
         )));
     }
@@ -149,13 +149,13 @@ fn tokenizer_of_files(args: &TokenizeArgs) -> Result<Tokenizer> {
     }
     if from.is_dir() && (args.target || is_run) {
         return Err(Error::usage(format!(
-            "{} has no {name}: its data brings ids, or it has one vocabulary",
+            "{} has no {name}: its data consists of token ids, or it has only one vocabulary",
             from.display()
         )));
     }
     Tokenizer::pretrained(from)?.ok_or_else(|| {
         Error::usage(format!(
-            "{} is no run, and has no tokenizer: none of {PRETRAINED_FILES}",
+            "{} is not a run and contains no tokenizer (none of {PRETRAINED_FILES})",
             from.display()
         ))
     })

@@ -226,7 +226,7 @@ fn finish_smoke_test(
     let _ = parent.map(std::fs::remove_dir);
     let scores = outcome.last.as_ref().map(scores_line);
     output::line(format!(
-        "two steps, an evaluation and a checkpoint went well in {}; {} is deleted",
+        "two steps, an evaluation and a checkpoint succeeded in {}; {} is deleted",
         duration(outcome.elapsed_s),
         folder.display()
     ))?;
@@ -295,7 +295,7 @@ fn summary(folder: &Path, outcome: &Outcome) -> Result<()> {
         StopReason::NoImprovement => "stopped early: evaluations no longer improve",
         StopReason::Paused => {
             return output::line(format!(
-                "paused after step {} in {}; go on with: formwork resume {run}",
+                "paused after step {} in {}; continue with: formwork resume {run}",
                 outcome.step,
                 duration(outcome.elapsed_s)
             ));

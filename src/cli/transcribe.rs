@@ -70,7 +70,7 @@ pub fn run(args: TranscribeArgs) -> Result<()> {
     let listener = SpeechToText::new(model, tokenizers, decode, shape.context)?;
     let (Some(listener), Some(speech)) = (listener, shape.speech) else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which writes no texts of recordings",
+            "{} was trained for {}, which does not transcribe recordings",
             args.run.display(),
             opened.experiment.task.kind()
         )));
@@ -129,7 +129,7 @@ fn require_single_part(
     }
     let n_frames = parts.first().map_or(0, |part| part.shape.n_frames);
     Err(Error::usage(format!(
-        "{}: --n-best is for recordings that are read at once, of {n_frames} frames of 10 ms at most; leave it out",
+        "{}: --n-best works only on recordings that are read in one part, of at most {n_frames} frames of 10 ms; remove it",
         file.display()
     )))
 }

@@ -91,7 +91,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     let Some(translator) = Translator::new(&opened.model, &opened.tokenizers, config, longest)
     else {
         return Err(Error::usage(format!(
-            "{} was trained for {}, which writes no texts for texts",
+            "{} was trained for {}, which does not generate texts from texts",
             args.run.display(),
             opened.experiment.task.kind()
         )));
@@ -137,7 +137,7 @@ pub fn run(args: TranslateArgs) -> Result<()> {
     }
     if translator.truncated() > 0 {
         output::note(format!(
-            "{} had more than {}, the most that the model was trained on, and {} cut short",
+            "{} had more than {}, the maximum that the model was trained on, and {} truncated",
             output::count_of(translator.truncated(), "text"),
             output::count_of(translator.longest(), "token"),
             if translator.truncated() == 1 {

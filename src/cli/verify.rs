@@ -39,7 +39,7 @@ pub fn run(args: VerifyArgs) -> Result<()> {
         let loaded = order.take(file, &args)?;
         if loaded.experiment.expect.is_empty() {
             return Err(Error::usage(format!(
-                "{} has no [expect] table to hold the result against",
+                "{} has no [expect] table to check the result against",
                 file.display()
             )));
         }
@@ -118,8 +118,8 @@ impl TrainingOrder {
         let mut needed = self.0.iter().flat_map(|other| &other.prerequisites);
         if needed.any(|before| before.run == run && canonical(&before.file) != canonical(file)) {
             return Err(Error::usage(format!(
-                "{} would replace the run {} that another experiment begins from or learns from: two experiments have \
-                 the name \"{name}\"",
+                "{} would replace the run {} that another experiment starts from or learns from, because two experiments have \
+                 the name \"{name}\"; rename one of them",
                 file.display(),
                 run.display()
             )));

@@ -86,7 +86,7 @@ impl Group {
         let elsewhere = |words: &ExchangeStatus| [words[0], words[3]] != [own[0], own[3]];
         if let Some(other) = all.iter().position(elsewhere) {
             return Err(Error::run(format!(
-                "rank {other} is at another place of the run than rank {}: the ranks have come apart",
+                "rank {other} is at a different point of the run than rank {}: the ranks are out of sync",
                 self.engine.rank()
             )));
         }
@@ -103,7 +103,9 @@ impl Group {
         if all.iter().all(|words| words[2] & FAILED == 0) {
             return match all.iter().all(|words| words[0] == Exchange::End as u64) {
                 true => Ok(()),
-                false => Err(Error::run("the ranks have come apart at their end")),
+                false => Err(Error::run(
+                    "the ranks are out of sync at the end of the run",
+                )),
             };
         }
         match self.failure(&all, told)? {

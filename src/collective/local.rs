@@ -81,7 +81,7 @@ impl Local {
     ) -> Result<MutexGuard<'a, Round>> {
         while !ready(&round) {
             if let Some(rank) = round.gone {
-                return Err(Error::run(format!("rank {rank} is gone")));
+                return Err(Error::run(format!("rank {rank} has exited")));
             }
             let changed = self.table.changed.wait(round);
             round = changed.unwrap_or_else(PoisonError::into_inner);
@@ -136,7 +136,7 @@ impl Engine for Local {
         let all = self.exchange(vec![own.to_vec(); self.count])?;
         assert!(
             all.iter().map(Vec::len).eq(lengths.iter().copied()),
-            "ranks bring what they say"
+            "each rank sends as many bytes as it announced"
         );
         Ok(all.concat())
     }
@@ -148,7 +148,7 @@ impl Engine for Local {
         let all = self.exchange(own)?;
         assert!(
             all.iter().map(Vec::len).eq(received.iter().copied()),
-            "ranks bring what they say"
+            "each rank sends as many bytes as it announced"
         );
         Ok(all.concat())
     }

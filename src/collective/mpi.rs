@@ -46,7 +46,7 @@ impl Mpi {
         // Only one thread at a time exchanges data.
         let begun = mpi::initialize_with_threading(Threading::Serialized);
         let Some((universe, _)) = begun else {
-            return Err(Error::run("MPI was begun twice in this process"));
+            return Err(Error::run("MPI was already initialised in this process"));
         };
         let world = universe.world();
         *UNIVERSE.lock().unwrap_or_else(PoisonError::into_inner) = Some(universe);
@@ -122,7 +122,9 @@ impl Engine for Mpi {
     fn all_to_all(&self, parts: &[u8], sent: &[usize], received: &[usize]) -> Result<Vec<u8>> {
         let mut all = room(received.iter().sum());
         if parts.len().max(all.len()) > WINDOW {
-            return Err(Error::run("more is exchanged at once than MPI can count"));
+            return Err(Error::run(
+                "a single exchange has more bytes than MPI can count",
+            ));
         }
         let own = Partition::new(placed(parts), counts(sent), counts(&starts(sent)));
         let places = counts(&starts(received));

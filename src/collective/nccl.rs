@@ -63,7 +63,7 @@ impl Nccl {
                 // The creating thread waits for the answer.
                 Err(error) => drop(tell.send(Err(error))),
             })
-            .map_err(|e| Error::run(format!("cannot start the thread of NCCL: {e}")))?;
+            .map_err(|e| Error::run(format!("cannot start the NCCL thread: {e}")))?;
         told.recv().unwrap_or_else(|_| Err(gone()))?;
         Ok(Self {
             processes,
@@ -196,11 +196,11 @@ fn require_libraries() -> Result<()> {
     };
     match (driver, nccl) {
         (false, _) => Err(Error::usage(
-            "--exchange nccl: there is no CUDA driver (libcuda.so) on this machine; take --exchange mpi",
+            "--exchange nccl: this machine has no CUDA driver (libcuda.so); use --exchange mpi",
         )),
         (_, false) => Err(Error::usage(
-            "--exchange nccl: there is no libnccl.so in the paths of libraries (a link to libnccl.so.2 will do); name its \
-             folder in LD_LIBRARY_PATH, or take --exchange mpi",
+            "--exchange nccl: libnccl.so is not in the library search path (a link to libnccl.so.2 is enough); add its folder to \
+             LD_LIBRARY_PATH, or use --exchange mpi",
         )),
         (true, true) => Ok(()),
     }
@@ -218,7 +218,7 @@ fn own_gpu(ranks: &Ranks) -> Result<usize> {
     match (1..uuids.len()).find(twice) {
         None => Ok(gpu),
         Some(rank) => Err(Error::usage(format!(
-            "rank {rank} has a GPU that another rank has too, and NCCL takes a GPU a rank; start fewer ranks there"
+            "rank {rank} shares its GPU with another rank, but NCCL needs one GPU per rank; start fewer ranks on that machine"
         ))),
     }
 }
@@ -232,7 +232,8 @@ fn found(number: usize, machine: &str) -> Result<(usize, [u8; 16])> {
     };
     if gpu >= visible {
         return Err(Error::usage(format!(
-            "{machine} has {visible} GPU(s) and {} ranks or more, and NCCL takes a GPU a rank; start fewer ranks there",
+            "{machine} has {visible} GPU(s) and at least {} ranks, but NCCL needs one GPU per rank; start fewer ranks on that \
+             machine",
             number + 1
         )));
     }
@@ -248,18 +249,18 @@ fn shared_id(ranks: &Ranks) -> Result<Id> {
         Ok(id.internal().map(|byte| byte as u8).to_vec())
     })?;
     let id = <[u8; 128]>::try_from(&bytes[..]);
-    let id = id.map_err(|_| Error::run("rank 0 sent no id of NCCL"))?;
+    let id = id.map_err(|_| Error::run("rank 0 did not send a valid NCCL id"))?;
     Ok(Id::uninit(id.map(|byte| byte as _)))
 }
 
 fn of_driver(error: DriverError) -> Error {
-    Error::run(format!("the CUDA driver says: {error}"))
+    Error::run(format!("error of the CUDA driver: {error}"))
 }
 
 fn of_nccl(error: NcclError) -> Error {
-    Error::run(format!("NCCL says: {:?}", error.0))
+    Error::run(format!("error of NCCL: {:?}", error.0))
 }
 
 fn gone() -> Error {
-    Error::run("the thread that exchanges with NCCL has ended")
+    Error::run("the NCCL thread has ended")
 }

@@ -93,7 +93,7 @@ fn a_rank_that_is_gone_is_named() {
     drop(engines.pop());
     let ranks = Ranks::with_engine(Box::new(engines.remove(0)));
     let found = ranks.wait();
-    assert_eq!(message(&ranks.finish(found)), "rank 1 is gone");
+    assert_eq!(message(&ranks.finish(found)), "rank 1 has exited");
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn ranks_that_come_apart_are_told_so() {
         0 => ranks.wait(),
         _ => ranks.all_to_all(&[1, 2], &[1, 1]).map(drop),
     });
-    assert!(message(&found[0]).contains("come apart"));
+    assert!(message(&found[0]).contains("out of sync"));
     assert!(found[1].is_err());
 }
 

@@ -116,7 +116,7 @@ impl<'a> Parts<'a> {
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
         fault(
             empty(self.path),
-            &format!("`path` is missing: {what}, or a list of them"),
+            &format!("`path` is missing; name {what}, or a list of them"),
         );
         for ((name, path), fraction) in ["valid", "test"]
             .iter()
@@ -125,7 +125,7 @@ impl<'a> Parts<'a> {
         {
             fault(
                 path.is_some_and(empty),
-                &format!("`{name}_path` is empty; leave it out or name a file"),
+                &format!("`{name}_path` is empty; remove it or name a file"),
             );
             fault(
                 fraction.is_some_and(|f| !(0.0..1.0).contains(&f)),
@@ -133,7 +133,7 @@ impl<'a> Parts<'a> {
             );
             fault(
                 path.is_some() && fraction.is_some(),
-                &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
+                &format!("{name}_fraction has no effect beside {name}_path; remove one of them"),
             );
         }
         let (valid, test) = self.fractions();

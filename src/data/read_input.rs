@@ -26,7 +26,7 @@ impl DataConfig {
             _ if pair.is_some()
                 && !(self.is_imported() && tokenizer.special_token_layout().is_some()) =>
             {
-                Err(Error::usage("the run reads single texts: leave --pair out"))
+                Err(Error::usage("the run reads single texts; remove --pair"))
             }
             _ => {
                 let ids = |text: &str| -> Result<Vec<i32>> {

@@ -105,7 +105,7 @@ impl Extent {
                 second: second as usize,
                 tokens: tokens as usize,
             }),
-            _ => Err(Error::run("a rank sent no counts of its rows")),
+            _ => Err(Error::run("a rank did not send the counts of its rows")),
         }
     }
 }

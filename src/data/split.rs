@@ -62,8 +62,8 @@ impl SplitCursor {
             && ((valid > 0.0 && first == second) || (test > 0.0 && second == total) || first == 0)
         {
             return Err(Error::usage(format!(
-                "[data] {total} document(s) cannot be split by fractions; make more documents with \
-                 `document_separator`, JSONL or a folder, or give valid_path"
+                "[data] {total} document(s) cannot be split by fractions; create more documents with `document_separator`, JSONL or a folder, or \
+                 set valid_path"
             )));
         }
         Ok(Self {

@@ -120,11 +120,11 @@ impl Uncounted {
     /// Returns the reason as a clause about the training examples.
     pub fn reason(self) -> &'static str {
         match self {
-            Self::Endless => "which this data draws without end",
+            Self::Endless => "but this data generates them without end",
             Self::Costly => {
-                "which this data says of examples alone that are made, one by one and slowly"
+                "but this data knows the class of an example only after building it, which is slow"
             }
-            Self::Classless => "and the examples of this data are of no class",
+            Self::Classless => "but the examples of this data have no classes",
         }
     }
 }

@@ -130,7 +130,7 @@ pub fn require(name: DeviceName, device: &Device) -> Result<()> {
         return refuse_software_device(name, device);
     }
     Err(Error::usage(format!(
-        "this machine has no device `{name}`; `formwork list devices` shows those that it has"
+        "this machine has no device `{name}`; `formwork list devices` shows its devices"
     )))
 }
 
@@ -141,7 +141,7 @@ fn refuse_software_device(name: DeviceName, device: &Device) -> Result<()> {
     match software.filter(|_| name.backend == Backend::Vulkan) {
         None => Ok(()),
         Some(adapter) => Err(Error::usage(format!(
-            "device `{name}` is {adapter}, which cannot read the kernels that are written for `vulkan`; use `wgpu`"
+            "device `{name}` is {adapter}, which cannot run the kernels of `vulkan`; use `wgpu`"
         ))),
     }
 }

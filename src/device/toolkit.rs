@@ -10,9 +10,9 @@ use std::path::PathBuf;
 const HEADERS: [&str; 4] = ["cuda_fp16.h", "mma.h", "crt/mma.h", "cuda/barrier"];
 
 /// Advice on installing the missing parts.
-const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a version that the driver knows (nvidia-cuda-nvrtc, \
-     nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cuda-cccl), with LD_LIBRARY_PATH on the folder of libnvrtc.so.* and CUDA_PATH on the one \
-     that has `include`";
+const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a version that the driver supports \
+     (nvidia-cuda-nvrtc, nvidia-cuda-runtime, nvidia-cuda-crt, nvidia-cuda-cccl); set LD_LIBRARY_PATH to the folder of \
+     libnvrtc.so.* and CUDA_PATH to the folder that contains `include`";
 
 /// Checks that kernels can be compiled.
 ///
@@ -21,7 +21,7 @@ const REMEDY: &str = "install NVIDIA's CUDA toolkit, or its parts from PyPI in a
 pub fn require() -> Result<()> {
     // SAFETY: it loads a shared library under NVIDIA's name, as the first kernel would.
     let fault = match unsafe { is_culib_present() } {
-        false => Some("its library libnvrtc is not found".to_owned()),
+        false => Some("the library libnvrtc was not found".to_owned()),
         true => missing_header().or_else(too_new),
     };
     match fault {
@@ -34,12 +34,15 @@ pub fn require() -> Result<()> {
 
 fn missing_header() -> Option<String> {
     if cuda_path().is_none() {
-        return Some("the folder of its headers is not known".into());
+        return Some("the folder of its headers was not found".into());
     }
     let folders: [PathBuf; 2] = [include_path(), cccl_include_path()];
     let is_there = |header: &&str| folders.iter().any(|folder| folder.join(header).exists());
     let header = HEADERS.iter().find(|header| !is_there(header))?;
-    Some(format!("{} has no {header}", folders[0].display()))
+    Some(format!(
+        "{} does not contain {header}",
+        folders[0].display()
+    ))
 }
 
 /// Reports a compiler that is newer than the driver, which would refuse its output. Versions are 1000·major + 10·minor.
@@ -56,7 +59,7 @@ fn too_new() -> Option<String> {
     let newer = known && 1000 * major + 10 * minor > driver;
     newer.then(|| {
         format!(
-            "libnvrtc is of CUDA {major}.{minor}, and the driver knows CUDA {}.{} at most",
+            "libnvrtc is for CUDA {major}.{minor}, but the driver supports at most CUDA {}.{}",
             driver / 1000,
             driver % 1000 / 10
         )

@@ -43,13 +43,14 @@ pub fn device_at(experiment: &Experiment, training: bool, gpu: Option<usize>) ->
     let rounds = experiment.train.dtype == Dtype::MixedBf16;
     if rounds && !device.supports_dtype(DType::BF16) {
         return Err(Error::usage(format!(
-            "train.dtype = \"mixed_bf16\": device `{}` does not multiply in bfloat16; leave it at \"f32\" there",
+            "train.dtype = \"mixed_bf16\": device `{}` cannot multiply in bfloat16; use \"f32\" on this device",
             experiment.train.device
         )));
     }
     if !experiment.train.tf32 && cfg!(feature = "fusion") {
         return Err(Error::usage(
-            "train.tf32 = false: this build fuses operations, and its products are Burn's, which round to TF32; build without `fusion`",
+            "train.tf32 = false: this build fuses operations and uses Burn's matrix products, which round to TF32; build \
+             without `fusion`",
         ));
     }
     kernel::round_operands(rounds);
@@ -183,8 +184,8 @@ pub fn objective(experiment: &Experiment, shape: &Shape, device: &Device) -> Res
     let objective = experiment.task.init(&experiment.model, &inputs, exact)?;
     if experiment.train.carry_state && objective.empty_state().is_none() {
         return Err(Error::usage(
-            "[train] carry_state = true has no effect: the model keeps nothing from one step to the next; use a \
-             recurrent or memory layer, or leave carry_state out",
+            "[train] carry_state = true has no effect: the model keeps no state from one step to the next; use a recurrent or \
+             memory layer, or remove carry_state",
         ));
     }
     let objective = parameters::name_parameters(objective);
@@ -258,7 +259,7 @@ pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
     match (experiment.task.network_use(), shape.classes.len()) {
         (Use::TextClasses | Use::TokenClasses | Use::ImageClasses, 1) => {
             Err(Error::usage(format!(
-                "[task] {} learns to tell two classes or more apart; the data has one",
+                "[task] {} needs at least two classes; the data has one",
                 experiment.task.kind()
             )))
         }
@@ -271,7 +272,7 @@ pub fn require_classes(experiment: &Experiment, shape: &Shape) -> Result<()> {
 pub fn require_average(experiment: &Experiment, checkpoint: &Checkpoint) -> Result<()> {
     match average::key(experiment) {
         Some(key) if !checkpoint.has_ema() => Err(Error::run(format!(
-            "checkpoint {}: it holds no averaged weights (ema.safetensors), which {key} promises",
+            "checkpoint {}: it has no averaged weights (ema.safetensors), but {key} requires them",
             checkpoint.folder().display()
         ))),
         Some(_) | None => Ok(()),

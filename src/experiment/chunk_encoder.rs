@@ -62,7 +62,7 @@ impl Encoder {
         run_dir::require_run(folder)?;
         let opened = open::open_companion(folder, CheckpointChoice::Best, device)?;
         let Some(tokenizer) = opened.tokenizers.text.clone() else {
-            return Err(Error::usage("the run reads no texts"));
+            return Err(Error::usage("the run does not read texts"));
         };
         let pool = encode::default_pooling(&opened, None);
         encode::require(&opened, pool, None)?;

@@ -105,18 +105,18 @@ pub fn memory_limit(experiment: &Experiment) -> Result<Option<(u64, String)>> {
     let (limit, gives) = match given.as_str() {
         "" => (
             machine::available_memory(),
-            "this machine, or its control group, gives".to_string(),
+            "this machine, or its control group, has".to_string(),
         ),
         _ => {
             let size = machine::parse_size(&given).ok_or_else(|| {
                 Error::usage(format!(
-                    "the variable {} = {given:?} is no size; write bytes, or 64G",
+                    "the variable {} = {given:?} is not a size; write a number of bytes, or for example 64G",
                     machine::MEMORY_VARIABLE
                 ))
             })?;
             (
                 Some(size),
-                format!("the variable {} gives", machine::MEMORY_VARIABLE),
+                format!("the variable {} allows", machine::MEMORY_VARIABLE),
             )
         }
     };
@@ -142,8 +142,8 @@ pub fn require_memory(experiment: &Experiment, places: &SearchPath, shape: &Shap
         .map(|(part, size)| format!("{part} {}", bytes(*size)))
         .collect();
     Err(Error::usage(format!(
-        "the run needs about {} of memory ({}), and {gives} {}; take a smaller model, micro_batch_size or context, or, if \
-         the estimate is wrong, set {}=SIZE",
+        "the run needs about {} of memory ({}), and {gives} {}; use a smaller model, micro_batch_size or context, or, if the \
+         estimate is wrong, set {}=SIZE",
         bytes(plan.memory()),
         parts.join(", "),
         bytes(limit),

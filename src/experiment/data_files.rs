@@ -24,14 +24,14 @@ pub enum ChangedFiles {
 
 impl ChangedFiles {
     /// Refusal by a command that has no flag to accept changed files.
-    pub const REFUSED: Self = Self::Refuse("bring it back");
+    pub const REFUSED: Self = Self::Refuse("restore it");
 
     /// Returns the choice that the flag `--other-data` makes.
     pub fn of_flag(taken: bool) -> Self {
         match taken {
             true => Self::Accept,
             false => Self::Refuse(
-                "bring it back, begin another run, or take the changed file with --other-data",
+                "restore it, start a new run, or accept the changed file with --other-data",
             ),
         }
     }
@@ -129,7 +129,7 @@ fn shared(files: &[Fingerprint]) -> Option<String> {
     };
     let file = files.iter().filter(held_out).find(of_training)?;
     Some(format!(
-        "[data] {} = {} is trained on, too: scores on it say nothing about new data",
+        "[data] {} = {} is also training data: scores on it say nothing about new data",
         file.key,
         file.path.display()
     ))
@@ -181,7 +181,7 @@ pub fn locate_and_verify(
             ChangedFiles::Refuse(ways) => {
                 return Err(Error::usage(format!("{what}: its content changed; {ways}")));
             }
-            ChangedFiles::Accept => notice(&format!("{what}; the changed file is taken")),
+            ChangedFiles::Accept => notice(&format!("{what}; the changed file is used")),
         }
     }
     let data = experiment.data.with_paths(|path| {
@@ -215,7 +215,7 @@ fn with_relocation_hint(
         false => format!("data.{key}=NEW"),
     };
     let hint = format!(
-        "; where it moved, `formwork resume {} --set {set}` takes its new place",
+        "; if it was moved, set its new path with `formwork resume {} --set {set}`",
         shell_word(root)
     );
     match error {
@@ -240,7 +240,7 @@ fn changed_file_message(before: &[Fingerprint], other: &Fingerprint) -> String {
             };
             let differences = known().find_map(|known| other.differences(known));
             format!(
-                "[data] {} = {} is not what the run {began}{}",
+                "[data] {} = {} differs from the one that the run {began}{}",
                 other.key,
                 other.path.display(),
                 differences.map_or_else(String::new, |files| format!(" ({files})"))
@@ -327,7 +327,10 @@ fn fingerprints(found: Vec<LocatedFile>) -> Vec<Fingerprint> {
 }
 
 fn to_json(files: &[Fingerprint]) -> Result<Vec<u8>> {
-    let text = serde_json::to_string_pretty(files)
-        .map_err(|e| Error::run(format!("cannot describe the files of the data: {e}")))?;
+    let text = serde_json::to_string_pretty(files).map_err(|e| {
+        Error::run(format!(
+            "cannot serialise the fingerprints of the data files: {e}"
+        ))
+    })?;
     Ok(format!("{text}\n").into_bytes())
 }

@@ -65,7 +65,7 @@ fn truncation_text(data: &Data) -> Option<String> {
     }
     (!parts.is_empty()).then(|| {
         format!(
-            "{} have more tokens than [data] context = {} holds: cut short",
+            "{} have more tokens than [data] context = {} and are truncated",
             parts.join(", "),
             data.shape.context
         )
@@ -85,8 +85,8 @@ fn unread_words(data: &Data) -> Option<String> {
     }
     (unread > 0).then(|| {
         format!(
-            "{} of {} words are neither read nor scored: they lie beyond the {} tokens of a text ([data] context), or the tokenizer \
-             leaves nothing of them",
+            "{} of {} words are neither read nor scored: they are beyond the {} tokens of a text ([data] context), or the \
+             tokenizer produces no tokens from them",
             count(unread),
             count(all),
             data.shape.context
@@ -141,7 +141,7 @@ pub fn notes(experiment: &Experiment, data: &Data) -> Vec<String> {
     let mut all = data.notes.clone();
     if experiment.lora.is_some() && experiment.init.initial_runs().is_empty() {
         all.push(
-            "[lora] without [init] from: the adapters learn beside random weights that never change; name the run to begin from"
+            "[lora] without [init] from: the adapters are trained on random weights that never change; name the run to begin from"
                 .into(),
         );
     }
@@ -161,8 +161,8 @@ fn forced(experiment: &Experiment, data: &Data) -> Option<String> {
     let name = |id: &u32| writes.token(*id).unwrap_or_else(|| id.to_string());
     let begun: Vec<String> = opening.iter().map(name).collect();
     Some(format!(
-        "[decode.search] first = {first} begins every text that is written with {}, and targets of training begin with {} and their \
-         text: leave it out",
+        "[decode.search] first = {first} makes every generated text begin with {}, but training targets begin with {} and their \
+         text; remove it",
         name(&first),
         begun.join(" ")
     ))

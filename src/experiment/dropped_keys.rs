@@ -44,7 +44,7 @@ pub fn replaced_tables(base: &LoadedExperiment, now: &LoadedExperiment) -> Vec<S
         let gone = gone.map_or("none".into(), file::inline);
         let shown = file::inline(value);
         let all = tables.entry(table).or_default();
-        all.push(format!("{name} = {shown} ({place}) is gone, {gone} now"));
+        all.push(format!("{name} = {shown} ({place}) is dropped, {gone} now"));
     }
     let sentence = |(table, gone): (&str, Vec<String>)| {
         let kind = |loaded: &LoadedExperiment| {
@@ -52,7 +52,7 @@ pub fn replaced_tables(base: &LoadedExperiment, now: &LoadedExperiment) -> Vec<S
             kind.map_or_else(String::new, file::inline)
         };
         format!(
-            "{table}.kind = {} replaces the table of {}: {}; set beside the kind what is to stay",
+            "{table}.kind = {} replaces the table of {}: {}; to keep a value, set it together with the kind",
             kind(now),
             kind(base),
             gone.join("; ")
@@ -116,7 +116,7 @@ mod tests {
         assert_eq!(gone.len(), 1, "{gone:?}");
         let line = 1 + BASE.lines().take_while(|l| *l != "lr = 2e-3").count();
         let begun = "optimizer.kind = \"lion\" replaces the table of \"adamw\": ";
-        let lr = format!("lr = 0.002 (quickstart.toml:{line}) is gone, 0.0001 now");
+        let lr = format!("lr = 0.002 (quickstart.toml:{line}) is dropped, 0.0001 now");
         assert!(
             gone[0].starts_with(begun) && gone[0].contains(&lr),
             "{gone:?}"

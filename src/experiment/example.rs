@@ -38,13 +38,13 @@ pub fn from_text(opened: &OpenedRun, text: &str, beside: SecondText) -> Result<(
     let (networks, data) = (opened.model.networks(), &opened.experiment.data);
     if networks.language_model.is_some() {
         return match second {
-            Some(_) => Err(Error::usage("the run reads single texts: leave --pair out")),
+            Some(_) => Err(Error::usage("the run reads single texts: remove --pair")),
             None => from_running_text(opened, text, tokenizer),
         };
     }
     if networks.embedder.is_some() && second.is_some() {
         return Err(Error::usage(
-            "the run reads each text alone: leave --pair out",
+            "the run reads each text separately: remove --pair",
         ));
     }
     // Masked language models and span models can have two segments, too.
@@ -121,10 +121,10 @@ fn translator(opened: &OpenedRun) -> Option<Translator<'_>> {
 fn tokenizer(opened: &OpenedRun) -> Result<&Tokenizer> {
     let networks = opened.model.networks();
     if opened.shape.image.is_some() && networks.image_text.is_none() {
-        return Err(Error::usage("the run reads images, no texts"));
+        return Err(Error::usage("the run reads images, not texts"));
     }
     let tokenizer = opened.tokenizers.text.as_ref();
-    tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer: its tokens stand for no text"))
+    tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer to convert tokens to text"))
 }
 
 /// Prepares a PNG or JPEG file as a run reads it.
@@ -137,6 +137,6 @@ pub fn from_image(opened: &OpenedRun, path: &Path) -> Result<Item> {
     }
     match opened.shape.image {
         Some(_) => Ok(Item::Image(read_image(path, &opened.shape)?)),
-        None => Err(Error::usage("the run reads texts, no images")),
+        None => Err(Error::usage("the run reads texts, not images")),
     }
 }

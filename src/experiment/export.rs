@@ -136,8 +136,8 @@ pub fn export_adapter(
     let mut notes = Vec::from_iter(open::older_checkpoint_note(run, which, opened.step));
     notes.extend(merged.map(|one| {
         format!(
-            "the adapters of {} are merged into the weights that these adapters belong to: load them beside the folder that \
-             `formwork export {} DIR --base` makes, and not beside the model under the first adapters",
+            "these adapters belong to weights into which the adapters of {} are merged: load them with the folder that \
+             `formwork export {} DIR --base` writes, not with the model below the first adapters",
             one.run,
             shell_word(run)
         )
@@ -272,7 +272,7 @@ fn write_tokenizers(
     if opened.experiment.task.network_use() == Use::SpeechCharacters {
         if let Err(why) = hf::write_ctc(dir, text)? {
             notes.push(format!(
-                "the folder has the tokenizer as a tokenizer.json, which decodes nothing of what frames repeat: {why}"
+                "the folder has the tokenizer as a tokenizer.json, which does not merge the characters that frames repeat: {why}"
             ));
             return hf::write(dir, text, reads).map(drop);
         }
@@ -285,7 +285,7 @@ fn write_tokenizers(
         Ok(()) => Ok(()),
         Err(why) => {
             notes.push(format!(
-                "the tokenizer of targets has no place in the folder, which has that of sources: {why}"
+                "the folder contains the tokenizer of sources and has no place for the tokenizer of targets: {why}"
             ));
             hf::write(dir, text, reads).map(drop)
         }
@@ -330,7 +330,7 @@ fn write(
     match imported(run, run_dir::HF_TOKENIZER)? {
         Some(Value::Object(kept)) => hf::restore(dir, &kept),
         Some(_) => Err(Error::run(format!(
-            "{} is damaged: it is no JSON object",
+            "{} is damaged: it is not a JSON object",
             run.join(run_dir::HF_TOKENIZER).display()
         ))),
         None => Ok(()),

@@ -117,7 +117,7 @@ pub fn import(
     let existed = folder.exists();
     if run_dir::is_run(folder) {
         return Err(Error::usage(format!(
-            "{} holds a run already; import into another folder",
+            "{} already contains a run; import into another folder",
             folder.display()
         )));
     }
@@ -131,7 +131,7 @@ pub fn import(
         match values.iter().all(|x| x.is_finite()) {
             true => Ok(values),
             false => Err(Error::usage(format!(
-                "{}: the weights of `{path}` hold values that are infinite or not numbers",
+                "{}: the weights of `{path}` contain values that are infinite or not numbers",
                 dir.display()
             ))),
         }
@@ -163,7 +163,7 @@ fn reword_config_error(dir: &Path, error: Error) -> Error {
             file: Some(file.clone()),
             line: None,
             message: format!(
-                "makes a model that cannot be imported{said}: {}",
+                "describes a model that cannot be imported{said}: {}",
                 fault.message
             ),
         }
@@ -249,8 +249,9 @@ fn settings(
             experiment.decode.search = settings.search.clone();
             if !settings.limits_length() {
                 imported.notes.push(format!(
-                    "no max_new_tokens and no max_length say how long a text may be, and transformers writes 20 tokens then with the \
-                     end mark: texts of `eval` and `translate`, and of runs that extend this one, end after decode.search.max_len_b = {}",
+                    "the generation settings have neither max_new_tokens nor max_length, and transformers then generates 20 \
+                     tokens with the end token: texts of `eval` and `translate`, and of runs that extend this one, end after \
+                     decode.search.max_len_b = {}",
                     settings.search.max_len_b
                 ));
             }
@@ -268,7 +269,7 @@ fn settings(
             sampling.end.retain(|id| (*id as usize) < vocab_size);
             if sampling.end.len() < settings.sampling.end.len() {
                 imported.notes.push(format!(
-                    "tokens of eos_token_id that the vocabulary of {vocab_size} lacks end no text"
+                    "tokens of eos_token_id that are not in the vocabulary of {vocab_size} end no text"
                 ));
             }
             experiment.decode.sampling = sampling;
@@ -303,7 +304,7 @@ fn write_files(
     let json = |value: serde_json::Result<String>| {
         value
             .map(|text| format!("{text}\n").into_bytes())
-            .map_err(|e| Error::run(format!("cannot describe the run: {e}")))
+            .map_err(|e| Error::run(format!("cannot serialise the run: {e}")))
     };
     let config = hf.dir.join("config.json");
     let config = std::fs::read(&config).map_err(Error::io("read", &config))?;

@@ -61,8 +61,11 @@ pub fn init_json(
         };
         one.run = places.portable(&run, root).display().to_string();
     }
-    let text = serde_json::to_string_pretty(&all)
-        .map_err(|e| Error::run(format!("cannot describe the initial weights: {e}")))?;
+    let text = serde_json::to_string_pretty(&all).map_err(|e| {
+        Error::run(format!(
+            "cannot serialise the record of the initial weights: {e}"
+        ))
+    })?;
     Ok(format!("{text}\n").into_bytes())
 }
 
@@ -98,12 +101,14 @@ pub fn current_checkpoints(
 /// If `checkpoint` is not a valid choice or names a mean; if there is no such checkpoint or it is damaged.
 pub(super) fn checkpoint(beginning: &InitialRun, folder: &Path) -> Result<Checkpoint> {
     let (table, which) = (transfer::table(beginning), requested_checkpoint(beginning));
-    let which: CheckpointChoice = which
-        .parse()
-        .map_err(|rule| Error::usage(format!("{table} checkpoint = {which:?} is none; {rule}")))?;
+    let which: CheckpointChoice = which.parse().map_err(|rule| {
+        Error::usage(format!(
+            "{table} checkpoint = {which:?} is not a checkpoint; {rule}"
+        ))
+    })?;
     if let CheckpointChoice::Average(_) = which {
         return Err(Error::usage(format!(
-            "{table} checkpoint: a run begins from one checkpoint: best, latest or the number of a step"
+            "{table} checkpoint must be best, latest or the number of a step: a run begins from one checkpoint"
         )));
     }
     let chosen = run_contents::find_checkpoint(folder, which);

@@ -90,7 +90,7 @@ fn folder_of(run: &RunReward, places: &SearchPath) -> Result<PathBuf> {
     let folder = places.anchored(&run.path);
     run_dir::require_run(&folder).map_err(|error| {
         Error::usage(format!(
-            "[task.reward] path = {:?}: {error}; train that run first, or name the place where it lies now",
+            "[task.reward] path = {:?}: {error}; train that run first, or set its current path",
             run.path
         ))
     })?;
@@ -145,7 +145,7 @@ pub fn build(
     };
     let Some(tokenizer) = &tokenizers.text else {
         return Err(Error::usage(
-            "[task] reward is told of texts, and the data has tokens that stand for none: use data with a tokenizer",
+            "[task] reward needs texts, and the tokens of the data do not stand for text: use data with a tokenizer",
         ));
     };
     let ending = tokenizers.chat.as_ref().map(|chat| chat.ending(tokenizer));
@@ -153,9 +153,9 @@ pub fn build(
     let own = &experiment.decode.sampling.end;
     if let (Some(Ending::Text(text)), true) = (&ending, own.is_empty()) {
         return Err(Error::usage(format!(
-            "[task] kind = \"grpo\" needs a token that ends a completion, and the chat template ends an answer with {text:?}, which has no \
-             special token of the tokenizer: set [decode.sampling] end to the tokens that end one, or take a template with a special token \
-             there"
+            "[task] kind = \"grpo\" needs a token that ends a completion, but the chat template ends an answer with {text:?}, \
+             which contains no special token of the tokenizer: set [decode.sampling] end to the tokens that end a completion, \
+             or use a template with a special token there"
         )));
     }
     let ends = ends(own, tokenizer, ending.as_ref());
@@ -215,8 +215,8 @@ fn open_reward_run(
         return Err(wrong(
             &folder,
             &format!(
-                "is not the one that the run began with: the weights have the sha256 {} and had {} (step {}); put that one back, or \
-                 start a new run",
+                "is not the one that the run began with: its weights have the sha256 {} instead of {} (step {}); restore that \
+                 run, or start a new one",
                 print.sha256, held.sha256, held.step
             ),
         ));
@@ -241,12 +241,12 @@ fn which(run: &RunReward) -> Result<CheckpointChoice> {
     let text = run.checkpoint.as_deref().unwrap_or("best");
     let fault = |rule: String| {
         Error::usage(format!(
-            "[task.reward] checkpoint = {text:?} is none; {rule}"
+            "[task.reward] checkpoint = {text:?} is not a checkpoint; {rule}"
         ))
     };
     match text.parse().map_err(fault)? {
         CheckpointChoice::Average(_) => Err(fault(
-            "give best, latest or the number of a step: rewards are those of one checkpoint".into(),
+            "use best, latest or the number of a step: rewards come from one checkpoint".into(),
         )),
         which => Ok(which),
     }
@@ -263,12 +263,12 @@ fn require_compatible(
     if opened.model.0.networks().reward.is_none() {
         let kind = opened.experiment.task.kind();
         let reason = format!(
-            "was trained for {kind}, which gives no rewards; name one of [task] kind = \"reward\""
+            "was trained for {kind}, which computes no rewards; name a run with [task] kind = \"reward\""
         );
         return Err(wrong(folder, &reason));
     }
     if !teacher::same_tokens(&opened.tokenizers, tokenizers) {
-        let reason = "has another tokenizer, so that it reads other texts; name a run that began from the same one";
+        let reason = "has another tokenizer, so it reads the same texts differently; name a run that began from the same tokenizer";
         return Err(wrong(folder, reason));
     }
     let data = &opened.experiment.data;
@@ -278,11 +278,11 @@ fn require_compatible(
             Some(_) => ["conversations", "plain texts"],
             None => ["plain texts", "conversations"],
         };
-        let reason = format!("reads {theirs}, and the prompts of the data are {ours}");
+        let reason = format!("reads {theirs}, but the prompts of the data are {ours}");
         return Err(wrong(folder, &reason));
     }
     if template != tokenizers.chat.as_ref() {
-        let reason = "has another chat template, so that it reads other texts; name a run with the template of the data";
+        let reason = "has another chat template, so it reads other texts; name a run with the chat template of the data";
         return Err(wrong(folder, reason));
     }
     // A completion has one token more than the policy reads.
@@ -295,8 +295,8 @@ fn require_compatible(
     let context = data.context();
     if longest > context && run.too_long.is_none() {
         let reason = format!(
-            "reads {context} tokens, and a prompt with its completion may have {longest}: set too_long, the reward of longer ones, or a \
-             smaller [data] context"
+            "reads {context} tokens, but a prompt with its completion may have {longest}: set too_long, the reward of longer \
+             texts, or reduce [data] context"
         );
         return Err(wrong(folder, &reason));
     }

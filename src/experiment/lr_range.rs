@@ -19,8 +19,8 @@ pub fn test(loaded: &LoadedExperiment, range: RateRange) -> Result<Vec<TestStep>
     let (experiment, places) = (&loaded.experiment, loaded.places());
     if experiment.task.grpo().is_some() {
         return Err(Error::Invalid(vec![Fault::new(
-            "[task] kind = \"grpo\" has no learning-rate range test: its loss goes around 0 and does not tell how well a step did; try rates \
-             by the metric `reward` with formwork train",
+            "[task] kind = \"grpo\" has no learning-rate range test: its loss varies around 0 and does not measure the success \
+             of a step; compare learning rates by the metric `reward` of formwork train",
         )]));
     }
     let data = assemble::training_data(loaded)?;

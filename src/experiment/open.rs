@@ -159,14 +159,14 @@ fn open_for(
         && !loaded.experiment.model.set_evaluation_memory(positions)
     {
         return Err(Error::usage(
-            "--memory has no effect: no layer of the run remembers earlier segments (memory of [model.attention]); leave it out",
+            "--memory has no effect: no layer of the run has a memory of earlier segments ([model.attention] memory); remove it",
         ));
     }
     check::check_without_files(&loaded)?;
     let tokenizers = run_contents::tokenizers(folder)?;
     if tokenizers.text.is_none() && loaded.experiment.data.data_set().is_text() {
         return Err(Error::run(format!(
-            "{} is missing: it holds the text of each of the model's tokens",
+            "{} is missing: it contains the text of each of the model's tokens",
             folder.join(run_dir::TOKENIZER).display()
         )));
     }

@@ -72,7 +72,7 @@ pub fn parity(run: &Path, file: &Path) -> Result<Vec<Parity>> {
         .find(|name| !sums.contains_key(*name));
     if let Some(missing) = missing {
         return Err(Error::usage(format!(
-            "{}: `{EXPECTED}{missing}` is no output of the model",
+            "{}: `{EXPECTED}{missing}` is not an output of the model",
             file.display()
         )));
     }
@@ -111,7 +111,7 @@ pub fn compute_reference(python: &Path, dir: &Path) -> Result<(PathBuf, PathBuf)
     let _ = std::fs::remove_dir_all(&folder);
     let status = status.map_err(Error::into_usage_error)?;
     Err(Error::run(format!(
-        "{} could not compute the reference ({status}); its message stands above",
+        "{} could not compute the reference ({status}); its message is above",
         python.display()
     )))
 }
@@ -129,14 +129,16 @@ impl Reference {
         let bytes = std::fs::read(file).map_err(Error::io("read", file))?;
         let wrong = |why: String| Error::usage(format!("{}: {why}", file.display()));
         let tensors = SafeTensors::deserialize(&bytes)
-            .map_err(|e| wrong(format!("is not a safetensors file: {e}")))?;
+            .map_err(|e| wrong(format!("not a safetensors file: {e}")))?;
         let (mut expected, mut masks) = (BTreeMap::new(), BTreeMap::new());
         for (name, tensor) in tensors.tensors() {
             let (shape, data) = (tensor.shape().to_vec(), tensor.data());
             if let Some(output) = name.strip_prefix(EXPECTED) {
                 if tensor.dtype() != Dtype::F32 {
                     let dtype = tensor.dtype();
-                    return Err(wrong(format!("`{name}` is {dtype:?}; F32 is compared")));
+                    return Err(wrong(format!(
+                        "`{name}` is {dtype:?}; expected outputs must be F32"
+                    )));
                 }
                 let values = data.as_chunks().0.iter().map(|b| f32::from_le_bytes(*b));
                 expected.insert(output.to_string(), (shape, values.collect()));
@@ -158,7 +160,7 @@ impl Reference {
             }
         }
         if expected.is_empty() {
-            let reason = "has no expected outputs: their names begin with `expected.`";
+            let reason = "no expected outputs; their names must begin with `expected.`";
             return Err(wrong(reason.into()));
         }
         Ok(Self {
@@ -183,7 +185,7 @@ impl Reference {
         let found = data.shape().to_vec();
         if found.get(1..) != shape.get(1..) || shape.first().is_none_or(|n| rows.end > *n) {
             return Err(Error::run(format!(
-                "{}: `{EXPECTED}{name}` has the shape {shape:?}; rows of the model's have {found:?}",
+                "{}: `{EXPECTED}{name}` has the shape {shape:?}; rows of the model's output have {found:?}",
                 self.file.display()
             )));
         }

@@ -36,14 +36,14 @@ pub fn lines(opened: &OpenedRun, source: &dyn Source, batch_size: usize) -> Resu
     let task = &opened.experiment.task;
     if !tells && task.compares_texts() && task.example_form() == ExampleForm::Pairs {
         return Err(Error::usage(
-            "--predictions of a run that writes texts for texts is of --split valid or test: texts to train on are not kept \
-             beside their tokens",
+            "--predictions of a run that generates texts from texts needs --split valid or test: only the tokens of training \
+             texts are kept",
         ));
     }
     if !tells {
         return Err(Error::usage(format!(
-            "--predictions is for classes and numbers of texts and images, rewards, tags of words, answers to questions, and texts that are \
-             written for texts; a run of {} tells none of them",
+            "--predictions supports classes and numbers of texts and images, rewards, tags of words, answers to questions, and \
+             texts generated from texts; a run of {} predicts none of these",
             task.kind()
         )));
     }

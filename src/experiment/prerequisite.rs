@@ -66,14 +66,14 @@ impl LoadedExperiment {
             }
             let fault = |reason: String| self.fault_of(key, &written, &reason);
             let Some(file) = near.into_iter().find(|place| place.is_file()) else {
-                return Err(fault("there is no such file, and no run".into()));
+                return Err(fault("there is no such file or run".into()));
             };
             if seen.contains(&canonical(&file)) {
-                return Err(fault("it leads back to this file".into()));
+                return Err(fault("it refers back to this file".into()));
             }
             let other = super::file::load_from(&file, &[], runs, &seen)?;
             if other.experiment.ablation.is_some() {
-                return Err(fault("it has [ablation], and makes many runs".into()));
+                return Err(fault("it has [ablation] and describes several runs".into()));
             }
             *path = runs.join(&other.experiment.name);
             same |= texts == Some(key) && self.tokenizer_keys() == other.tokenizer_keys();

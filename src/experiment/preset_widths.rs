@@ -15,7 +15,7 @@ pub fn kept_widths(loaded: &LoadedExperiment) -> Vec<String> {
     kept.collect()
 }
 
-/// `model.feed_forward.d_ff = 3072 stays as preset bert-base has it: 24 × d_model, which is 128 here …`.
+/// `model.feed_forward.d_ff = 3072 keeps the value of preset bert-base: 24 × the d_model of 128 …`.
 fn kept_width(loaded: &LoadedExperiment, name: &str, key: &str) -> Option<String> {
     let of = key.strip_suffix(".d_ff")?;
     let width = enclosing_d_model(loaded, of)?;
@@ -31,8 +31,8 @@ fn kept_width(loaded: &LoadedExperiment, name: &str, key: &str) -> Option<String
     let ratio = ratio(d_ff, usual);
     let followed = (d_ff as f64 / usual as f64 * d_model as f64).round();
     Some(format!(
-        "{key} = {d_ff} stays as preset {name} has it: {} × the d_model of {d_model}, {ratio} × there ({usual}); \
-         d_ff = {followed} would be {ratio} × again, and d_ff written beside d_model says which is meant",
+        "{key} = {d_ff} keeps the value of preset {name}: {} × the d_model of {d_model}, but {ratio} × in the preset ({usual}); \
+         set d_ff = {followed} for {ratio} ×, or d_ff = {d_ff} to confirm the value",
         self::ratio(d_ff, d_model)
     ))
 }
@@ -94,8 +94,8 @@ mod tests {
         assert!(told("d_model = 768", &[]).is_empty());
         assert!(told("d_model = 128\nfeed_forward = { d_ff = 3072 }", &[]).is_empty());
         let narrow = told("d_model = 128", &[]);
-        let says = "model.feed_forward.d_ff = 3072 stays as preset bert-base has it: 24 × the d_model of 128, \
-                    4 × there (768); d_ff = 512 would be 4 × again";
+        let says = "model.feed_forward.d_ff = 3072 keeps the value of preset bert-base: 24 × the d_model of 128, but 4 × in the \
+                    preset (768); set d_ff = 512 for 4 ×";
         assert!(
             narrow.len() == 1 && narrow[0].starts_with(says),
             "{narrow:?}"

@@ -84,7 +84,7 @@ fn checkpoint_of_step(folder: &Path, step: u64) -> Result<Checkpoint> {
         .map(u64::to_string)
         .collect();
     Err(Error::usage(format!(
-        "{} has no checkpoint of step {step}; there are: {}",
+        "{} has no checkpoint of step {step}; available steps: {}",
         folder.display(),
         there.join(", ")
     )))
@@ -103,12 +103,12 @@ fn newest_scheduled(folder: &Path, count: usize) -> Result<Vec<Checkpoint>> {
     if steps.len() < count {
         let beside = match (due > steps.len(), all > due) {
             (false, false) => "",
-            (false, true) => " beside that of an interruption",
-            (true, false) => " beside the best one",
-            (true, true) => " beside the best one and that of an interruption",
+            (false, true) => " besides one of an interruption",
+            (true, false) => " besides the best one",
+            (true, true) => " besides the best one and one of an interruption",
         };
         return Err(Error::usage(format!(
-            "{} has {} checkpoints{beside}, too few for a mean of {count}; train with [train] keep_last = {count}",
+            "{} has {} checkpoints{beside}: too few for a mean of {count}; train with [train] keep_last = {count}",
             folder.display(),
             steps.len()
         )));
@@ -172,10 +172,10 @@ fn suggest_newest(error: Error, search: &Search) -> Error {
         Some(whole) => {
             let step = whole.state().step;
             Error::run(format!(
-                "{error}; the newest whole checkpoint is that of step {step}: --checkpoint {step}"
+                "{error}; the newest complete checkpoint is at step {step}: --checkpoint {step}"
             ))
         }
-        None => Error::run(format!("{error}; no checkpoint of the run is whole")),
+        None => Error::run(format!("{error}; the run has no complete checkpoint")),
     }
 }
 
@@ -298,7 +298,7 @@ pub fn require_vocabulary(folder: &Path, tokenizers: &Tokenizers, shape: &Shape)
             max_id: last,
             vocabulary: known,
         }) => Err(Error::run(format!(
-            "{} has ids up to {last}, and the run's model has {known} tokens ({}): it is another run's",
+            "{} has ids up to {last}, but the run's model has {known} tokens ({}): the file belongs to another run",
             folder.join(name).display(),
             run_dir::DATA
         ))),

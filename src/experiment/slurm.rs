@@ -106,7 +106,7 @@ pub fn script(job: &Job) -> String {
     put("status=$?".into());
     if job.restarts > 0 {
         put(format!(
-            "# Saved on request, before its time was up: back into the queue, where the next start resumes it.\n\
+            "# The run was saved before its time limit: requeue the job, and the next start resumes the run.\n\
              if [ \"$status\" -eq {INTERRUPTED} ] && [ \"${{SLURM_RESTART_COUNT:-0}}\" -lt {} ]; then\n    \
              exec scontrol requeue \"$SLURM_JOB_ID\"\nfi",
             job.restarts
@@ -131,7 +131,7 @@ pub fn submit(script: &Path) -> Result<String> {
     let answer = Command::new("sbatch").arg(script).output();
     let answer = answer.map_err(|e| match e.kind() {
         ErrorKind::NotFound => Error::usage(format!(
-            "there is no `sbatch` on this machine; the job script is {}, for a machine that has Slurm",
+            "`sbatch` was not found on this machine; submit the job script {} on a machine that has Slurm",
             script.display()
         )),
         _ => Error::io("run", "sbatch")(e),
@@ -155,7 +155,7 @@ pub fn require_option(flag: &str, option: &str) -> Result<()> {
     match option.starts_with('-') && !option.contains('\n') {
         true => Ok(()),
         false => Err(Error::usage(format!(
-            "{flag} {option:?} is no option of sbatch; write it as {flag}=--partition=NAME"
+            "{flag} {option:?} is not an option of sbatch; write it as {flag}=--partition=NAME"
         ))),
     }
 }
@@ -180,14 +180,12 @@ pub fn minutes(text: &str) -> Result<u64, String> {
         }),
     };
     let Some(seconds) = seconds else {
-        return Err(
-            "it is no time of Slurm; write minutes, HOURS:MINUTES:SECONDS or DAYS-HOURS".into(),
-        );
+        return Err("not a Slurm time; write minutes, HOURS:MINUTES:SECONDS or DAYS-HOURS".into());
     };
     match seconds / 60 {
         minutes if minutes >= LEAST_MINUTES => Ok(minutes),
         _ => Err(format!(
-            "a run is asked to save {SIGNAL_LEAD} seconds before its time is up; give at least {LEAST_MINUTES} minutes"
+            "a run is asked to save {SIGNAL_LEAD} seconds before its time limit; give at least {LEAST_MINUTES} minutes"
         )),
     }
 }
@@ -230,7 +228,7 @@ mod tests {
         }
         for text in ["", "1h", "1:2:3:4", "1-2:3:4:5", "-5", "1-", "9999999"] {
             assert!(
-                minutes(text).unwrap_err().contains("no time of Slurm"),
+                minutes(text).unwrap_err().contains("not a Slurm time"),
                 "{text}"
             );
         }

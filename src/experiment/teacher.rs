@@ -202,8 +202,8 @@ pub fn open(
         return Err(named.run_error(
             &folder,
             format!(
-                "is not the {} that the run began with: the weights have the sha256 {} and had {} (step {}); a run \
-                 cannot go on with another: put that one back, or start a new run",
+                "is not the {} that the run began with: the weights have the sha256 {}, not {} (step {}); a run cannot continue \
+                 with another one: restore it, or start a new run",
                 named.role, print.sha256, held.sha256, held.step
             ),
         ));
@@ -291,14 +291,14 @@ pub(super) fn key_conflict(
     let (ours, theirs) = (config.of.network_use(), teacher.task.network_use());
     if ours != theirs {
         let rule = format!(
-            "teacher was trained for the task {}, and of = {{ kind = \"{}\" }} is another",
+            "teacher was trained for the task {}, but of = {{ kind = \"{}\" }} is a different task",
             teacher.task.kind(),
             config.of.kind()
         );
         return Some((vec!["task.teacher", "task.of.kind"], rule));
     }
     if teacher.task.facts().has_towers() {
-        let rule = "teacher reads the two texts of an example alone (towers), and a student reads them in one row: it has no \
+        let rule = "teacher reads the two texts of an example separately (towers), but a student reads them in one row and needs \
                     hidden states for it; name a run without towers";
         return Some((vec!["task.teacher"], rule.into()));
     }
@@ -310,7 +310,7 @@ pub(super) fn key_conflict(
     (config.cosine > 0.0 && ours != theirs).then(|| {
         let remedy = match student.model.patch_network() {
             Some(_) => format!(
-                "model.d_model and model.pooling that make {theirs} (\"class_and_mean\" is twice as wide as d_model)"
+                "choose model.d_model and model.pooling so that the width is {theirs} (\"class_and_mean\" is twice as wide as d_model)"
             ),
             None => format!("d_model = {theirs}"),
         };
@@ -332,7 +332,7 @@ fn not_a_language_model(
     let name = key.rsplit_once('.').map_or(key, |(_, name)| name);
     (reference.task.network_use() != Use::NextTokens).then(|| {
         let rule = format!(
-            "{name} is a run of the task {kind}, and a reference continues texts: name one of causal_lm"
+            "{name} is a run of the task {kind}, but a reference must be a language model: name a run of causal_lm"
         );
         (vec![key, "task.kind"], rule)
     })

@@ -38,7 +38,7 @@ pub fn limit_messages(reached: &[LengthLimit], count: usize, search: &BeamConfig
         let found = reached.iter().filter(|one| **one == limit).count();
         (found > 0).then(|| {
             format!(
-                "{found} of {count} texts have as many tokens as {} and may lack their ends",
+                "{found} of {count} texts reached the length limit ({}) and may be incomplete",
                 search.describe_limit(limit)
             )
         })

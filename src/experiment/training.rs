@@ -128,16 +128,15 @@ fn require_continuable(experiment: &Experiment, checkpoint: &Checkpoint) -> Resu
     let config = &experiment.train;
     if let (Some(key), false) = (average::key(experiment), checkpoint.has_ema()) {
         return Err(Error::usage(format!(
-            "{key} cannot be switched on when a run is resumed: {} holds no averaged weights; leave it \
-             out",
+            "{key} cannot be switched on when a run is resumed: {} contains no averaged weights; remove it",
             checkpoint.folder().display()
         )));
     }
     let step = checkpoint.state().step;
     if step > config.steps {
         return Err(Error::usage(format!(
-            "train.steps = {} lies before the run's newest checkpoint, step {step}; steps can be added to a run, not \
-             taken back",
+            "train.steps = {} is less than {step}, the step of the run's newest checkpoint; steps can be added to a run, not \
+             removed",
             config.steps
         )));
     }

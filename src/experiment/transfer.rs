@@ -119,7 +119,7 @@ fn require_same_norms(
     );
     if way.is_some() && !sums.is_empty() {
         return Err(Error::usage(format!(
-            "[init] a run of {} adds parameters up, and begins a whole model alone: name it with [init] from",
+            "[init] the parameters of a run of {} are summed, which is possible only for a whole model: name it with [init] from",
             source.task.kind()
         )));
     }
@@ -145,8 +145,8 @@ fn require_same_norms(
         return Ok((lora, sums));
     };
     Err(Error::usage(format!(
-        "[init] `{path}` and {} more are of norms of kind \"{theirs}\" in the other run and of kind \"{own}\" here; keep \
-         the run's kind in [model.norm], or let norms begin anew: add patterns such as \"norm\" to new",
+        "[init] `{path}` and {} more belong to norms of kind \"{theirs}\" in the other run and of kind \"{own}\" here; set the \
+         run's kind in [model.norm], or initialise the norms anew: add a pattern, for example \"norm\", to new",
         other.len() - 1
     )))
 }
@@ -279,7 +279,7 @@ fn networks<'a>(
     };
     if network.kind() != found.kind() {
         return Err(Error::usage(format!(
-            "{} from = {:?}: its network is of kind = \"{}\", and [model.{key}] is of kind = \"{}\"",
+            "{} from = {:?}: its network is of kind = \"{}\", but [model.{key}] is of kind = \"{}\"",
             table(beginning),
             beginning.from,
             found.kind(),

@@ -49,7 +49,7 @@ impl<'a> ZeroShot<'a> {
         let prompts = if prompts.is_empty() { &usual } else { prompts };
         if let Some(prompt) = prompts.iter().find(|prompt| !prompt.contains(NAME)) {
             return Err(Error::usage(format!(
-                "--prompt {prompt:?} has no {NAME}, which stands for the name of a class: {DEFAULT_PROMPT:?}"
+                "--prompt {prompt:?} must contain {NAME}, the placeholder for the name of a class; for example {DEFAULT_PROMPT:?}"
             )));
         }
         let of_class = |class: &String| {
@@ -60,7 +60,7 @@ impl<'a> ZeroShot<'a> {
         for (number, text) in texts.iter().enumerate() {
             if let Some(other) = texts[..number].iter().position(|other| other == text) {
                 return Err(Error::usage(format!(
-                    "classes {:?} and {:?} are the same tokens: their words are unknown to the run's tokenizer",
+                    "classes {:?} and {:?} have the same tokens: the run's tokenizer does not know their words",
                     classes[other], classes[number]
                 )));
             }
@@ -123,7 +123,7 @@ impl<'a> ZeroShot<'a> {
 fn require_distinct(classes: &[String]) -> Result<()> {
     if classes.len() < 2 {
         return Err(Error::usage(format!(
-            "{} named; an image is told from others by two classes or more, each with --class",
+            "{} given; classification needs at least two classes, each with --class",
             match classes.len() {
                 0 => "no class is",
                 _ => "one class is",
@@ -132,7 +132,9 @@ fn require_distinct(classes: &[String]) -> Result<()> {
     }
     for (number, class) in classes.iter().enumerate() {
         if class.trim().is_empty() {
-            return Err(Error::usage("a class has no name: --class \"\""));
+            return Err(Error::usage(
+                "--class \"\" is empty; give the name of a class",
+            ));
         }
         if classes[..number].contains(class) {
             return Err(Error::usage(format!("class {class:?} is named twice")));
@@ -145,7 +147,7 @@ fn require_distinct(classes: &[String]) -> Result<()> {
 fn image_text_network(opened: &OpenedRun) -> Result<&ImageText> {
     opened.model.networks().image_text.ok_or_else(|| {
         Error::usage(format!(
-            "a run of {} compares no images with texts: leave --class and --prompt out",
+            "a run of {} does not compare images with texts: remove --class and --prompt",
             opened.experiment.task.kind()
         ))
     })
@@ -154,7 +156,7 @@ fn image_text_network(opened: &OpenedRun) -> Result<&ImageText> {
 /// Tokenizes texts as the run reads them.
 fn read(opened: &OpenedRun, texts: impl Iterator<Item = String>) -> Result<data::batch::TextBatch> {
     let tokenizer = opened.tokenizers.text.as_ref().ok_or_else(|| {
-        Error::usage("the run has no tokenizer, and reads no names of classes; import it from a folder that has one")
+        Error::usage("the run has no tokenizer to read the names of classes; import it from a folder that has one")
     })?;
     let rows = texts.map(|text| {
         let (item, cut) = opened.experiment.data.read_single(&text, tokenizer)?;
@@ -216,7 +218,7 @@ pub fn labelled_images(
     let found = data.shape.classes.len();
     if !names.is_empty() && names.len() != found {
         return Err(Error::usage(format!(
-            "--class names {} classes, and the images are of {found}; name all of them, in the order of their labels: {}",
+            "--class is given for {} classes, but the images have {found}; name all of them, in the order of their labels: {}",
             names.len(),
             data.shape.classes.join(", ")
         )));

@@ -132,7 +132,7 @@ fn require_vacant(target: &Path) -> Result<()> {
     match vacant {
         true => Ok(()),
         false => Err(Error::usage(format!(
-            "{} exists and is not an empty folder; name another",
+            "{} exists and is not an empty folder; choose another folder",
             target.display()
         ))),
     }
@@ -172,7 +172,7 @@ fn delete_unless_locked(left: &Path, target: &Path) -> Result<()> {
             delete_folder(left)
         }
         Err(TryLockError::WouldBlock) => Err(Error::run(format!(
-            "{} is in use: another process makes it",
+            "{} is in use: another process is creating it",
             target.display()
         ))),
         Err(TryLockError::Error(_)) => Ok(()),
@@ -232,7 +232,7 @@ mod tests {
         let part = filled(&target);
         assert!(!target.exists());
         let error = PartialFolder::create_for(&target).unwrap_err().to_string();
-        assert!(error.contains("another process makes it"), "{error}");
+        assert!(error.contains("another process is creating it"), "{error}");
         part.place("marker").unwrap();
         assert_eq!(sorted(&target), ["a", "marker"]);
         assert_eq!(sorted(&parent), ["made"]);

@@ -41,7 +41,7 @@ pub fn special_file_kind(path: &Path) -> Option<&'static str> {
     }
     Some(match kind.is_dir() {
         true => "a folder",
-        false => "no file",
+        false => "a special file",
     })
 }
 

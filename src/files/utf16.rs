@@ -13,7 +13,7 @@ const LOOKED_AT: usize = 4096;
 pub fn refuse_utf16(named: impl std::fmt::Display, text: &[u8]) -> Result<()> {
     match text[..text.len().min(LOOKED_AT)].contains(&0) {
         true => Err(Error::usage(format!(
-            "{named} has NUL bytes, and looks like UTF-16: save it as UTF-8"
+            "{named} contains NUL bytes and looks like UTF-16; save it as UTF-8"
         ))),
         false => Ok(()),
     }
@@ -32,7 +32,7 @@ mod tests {
         let told = refuse_utf16("t.txt", &wide).unwrap_err();
         assert_eq!(
             told.to_string(),
-            "t.txt has NUL bytes, and looks like UTF-16: save it as UTF-8"
+            "t.txt contains NUL bytes and looks like UTF-16; save it as UTF-8"
         );
         assert_eq!(told.exit_status(), 2);
         for text in ["", "a tale\n", "日本語\t\r\n"] {

@@ -44,10 +44,10 @@ impl<'a> Captioner<'a> {
         let Some(task) = model.networks().captioning else {
             return Ok(None);
         };
-        let missing = || Error::usage("the run has no tokenizer: its tokens stand for no text");
+        let missing = || Error::usage("the run has no tokenizer to convert tokens to text");
         let tokenizer = tokenizers.text.as_ref().ok_or_else(missing)?;
         let frame = tokenizer.frame().ok_or_else(|| {
-            Error::usage("the run's vocabulary has no marks around a text, between which a caption is written")
+            Error::usage("the run's vocabulary has no special tokens for the beginning and the end of a caption")
         })?;
         Ok(Some(Self {
             task,
@@ -81,7 +81,8 @@ impl<'a> Captioner<'a> {
         match all.len() < limit {
             true => Ok(all),
             false => Err(Error::usage(format!(
-                "the prompt has {} tokens with its mark; the model reads {limit}, one of the caption among them",
+                "the prompt has {} tokens with its special token, but the model reads {limit}, including at least one of the \
+                 caption; shorten it",
                 all.len()
             ))),
         }
@@ -186,8 +187,8 @@ impl<'a> Captioner<'a> {
         let left = length.checked_sub(opening).filter(|left| *left > 0);
         left.ok_or_else(|| {
             Error::usage(format!(
-                "the prompt has {opening} tokens with its mark, and the run's [decode.sampling] max_length = {length} counts prompt and \
-                 caption"
+                "the prompt has {opening} tokens with its special token, but the run's [decode.sampling] max_length = {length} \
+                 limits prompt and caption together"
             ))
         })
     }

@@ -34,7 +34,7 @@ impl<'a> CtcTranscriber<'a> {
         let Some(task) = model.networks().ctc else {
             return Ok(None);
         };
-        let missing = || Error::usage("the run has no tokenizer: its tokens stand for no text");
+        let missing = || Error::usage("the run has no tokenizer to convert tokens to text");
         Ok(Some(Self {
             task,
             tokenizer: tokenizers.text.as_ref().ok_or_else(missing)?,
@@ -93,7 +93,7 @@ fn best_path(scores: &[f32], vocab: usize, frames: usize, blank: usize) -> Resul
         let best = frame.iter().enumerate().max_by(by);
         let Some((best, most)) = best.filter(|_| frame.iter().all(|x| x.is_finite())) else {
             return Err(Error::run(
-                "the scores of a recording are not numbers; the run has diverged",
+                "the scores of a recording are not finite; the run has diverged",
             ));
         };
         let most = f64::from(*most);

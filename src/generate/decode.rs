@@ -111,7 +111,7 @@ impl DecodeConfig {
         for (i, metric) in self.metrics.iter().enumerate() {
             if self.metrics[..i].contains(metric) {
                 let name = metric.names()[0];
-                faults.push(format!("[decode] metrics names {name} twice"));
+                faults.push(format!("[decode] metrics contains {name} twice"));
             }
         }
         faults
@@ -156,7 +156,7 @@ pub fn check_search(beam: Option<usize>, n_best: Option<usize>) -> Result<()> {
     match beam.zip(n_best).filter(|(beam, n_best)| n_best > beam) {
         None => Ok(()),
         Some((beam, n_best)) => Err(Error::usage(format!(
-            "--n-best {n_best} must be 1 to --beam {beam}; make the beam wider, or leave --beam out"
+            "--n-best {n_best} must be between 1 and --beam {beam}; increase --beam, or remove it"
         ))),
     }
 }

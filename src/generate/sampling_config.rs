@@ -73,7 +73,7 @@ impl SamplingConfig {
         match self.end.iter().find(|id| **id as usize >= vocab_size) {
             None => Ok(()),
             Some(id) => Err(Error::usage(format!(
-                "[decode.sampling] end = {id} is no token: the vocabulary has {vocab_size}, from 0 on"
+                "[decode.sampling] end = {id} is not a token id: the vocabulary has {vocab_size} tokens, numbered from 0"
             ))),
         }
     }
@@ -101,8 +101,8 @@ impl SamplingConfig {
         match most.checked_sub(prompt).filter(|left| *left > 0) {
             Some(left) => Ok(left),
             None => Err(Error::usage(format!(
-                "the prompt has {prompt} tokens, and the run's [decode.sampling] max_length = {most} counts prompt and \
-                 continuation; say with --tokens how many follow"
+                "the prompt has {prompt} tokens, but the run's [decode.sampling] max_length = {most} limits prompt and \
+                 continuation together; set the number of new tokens with --tokens"
             ))),
         }
     }
@@ -118,21 +118,24 @@ impl SamplingConfig {
         for (key, value) in [("tokens", self.tokens), ("max_length", self.max_length)] {
             if let Some(n) = value {
                 let fine = (1..=MOST_TOKENS).contains(&n);
-                fault(!fine, format!("{key} = {n} must be 1 to {MOST_TOKENS}"));
+                fault(
+                    !fine,
+                    format!("{key} = {n} must be between 1 and {MOST_TOKENS}"),
+                );
             }
         }
         fault(
             self.tokens.is_some() && self.max_length.is_some(),
-            "tokens and max_length both say how long a text gets; give one".into(),
+            "tokens and max_length both set the length of a text; remove one".into(),
         );
         let temperature = self.temperature;
         fault(
             !(temperature >= 0.0 && temperature.is_finite()),
-            format!("temperature = {temperature} must be 0 (the likeliest token) or more"),
+            format!("temperature = {temperature} must be 0 (the most likely token) or more"),
         );
         fault(
             self.top_k == Some(0),
-            "top_k = 0 leaves no token; leave it out".into(),
+            "top_k = 0 must be at least 1; remove it to sample from all tokens".into(),
         );
         let wrong = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0));
         fault(
@@ -142,7 +145,10 @@ impl SamplingConfig {
         let wrong = self.min_p.filter(|p| !(0.0..=1.0).contains(p));
         fault(
             wrong.is_some(),
-            format!("min_p = {} must be 0 to 1", wrong.unwrap_or_default()),
+            format!(
+                "min_p = {} must be between 0 and 1",
+                wrong.unwrap_or_default()
+            ),
         );
         let penalty = self.repetition_penalty;
         fault(
@@ -157,7 +163,7 @@ impl SamplingConfig {
             fault(
                 drawn && temperature == 0.0,
                 format!(
-                    "{key} has no effect: temperature = 0 takes the likeliest token; leave it out"
+                    "{key} has no effect: temperature = 0 selects the most likely token; remove it"
                 ),
             );
         }

@@ -63,7 +63,7 @@ impl Translator<'_> {
         match (&self.tokenizers.text, self.tokenizers.target_tokenizer()) {
             (Some(reads), Some(writes)) => Ok((reads, writes)),
             _ => Err(Error::usage(
-                "the run has no tokenizer: its tokens stand for no text",
+                "the run has no tokenizer to convert tokens to text",
             )),
         }
     }
@@ -108,7 +108,7 @@ impl Translator<'_> {
         let (read, room) = (target.len() - 1, self.max_target_tokens(source.len()));
         if let Some(room) = room.filter(|room| read > *room) {
             return Err(Error::usage(format!(
-                "the text beside the source has {read} tokens with its mark; the model can place {room}"
+                "the target text has {read} tokens with its special token, but the model has positions for {room}"
             )));
         }
         Ok(PairItem {

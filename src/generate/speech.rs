@@ -64,22 +64,22 @@ impl<'a> SpeechToText<'a> {
                     (
                         language.is_some(),
                         "--language",
-                        "texts begin with no token of a language",
+                        "its texts do not begin with a language token",
                     ),
                     (
                         translate,
                         "--translate",
-                        "texts begin with no token that asks for a translation",
+                        "its texts do not begin with a task token",
                     ),
                     (
                         searches,
                         "--beam or --n-best",
-                        "the likeliest character of each frame is taken, and nothing is searched for",
+                        "the most likely character of each frame is used, without a search",
                     ),
                 ];
                 match flags.into_iter().find(|(given, ..)| *given) {
                     Some((_, flag, rule)) => Err(Error::usage(format!(
-                        "{flag} is not for a run of ctc: {rule}; leave it out"
+                        "{flag} does not apply to a run of ctc: {rule}; remove it"
                     ))),
                     None => Ok(Self::Ctc(speller)),
                 }

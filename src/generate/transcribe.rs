@@ -45,7 +45,7 @@ impl<'a> Transcriber<'a> {
         let Some(task) = model.networks().transcription else {
             return Ok(None);
         };
-        let missing = || Error::usage("the run has no tokenizer: its tokens stand for no text");
+        let missing = || Error::usage("the run has no tokenizer to convert tokens to text");
         let tokenizer = tokenizers.text.as_ref().ok_or_else(missing)?;
         let edges = speech::marks(tokenizer)?;
         let marked = edges.around(&[]);
@@ -53,7 +53,7 @@ impl<'a> Transcriber<'a> {
         let (mut before, behind) = (ids(edges.before()), ids(&marked[edges.before().len()..]));
         let (Some(last), Some(end)) = (before.pop(), behind.last()) else {
             return Err(Error::usage(
-                "the run's vocabulary has no marks around a text, between which a transcript is written",
+                "the run's vocabulary has no special tokens for the beginning and the end of a transcript",
             ));
         };
         Ok(Some(Self {
@@ -87,16 +87,10 @@ impl<'a> Transcriber<'a> {
                 (
                     format!("<|{language}|>"),
                     is_language as fn(&str) -> bool,
-                    "a language",
+                    "language",
                 )
             }),
-            translate.then(|| {
-                (
-                    TRANSLATE.to_owned(),
-                    is_task as fn(&str) -> bool,
-                    "what is asked for",
-                )
-            }),
+            translate.then(|| (TRANSLATE.to_owned(), is_task as fn(&str) -> bool, "task")),
         ];
         for (name, stands, means) in wanted.into_iter().flatten() {
             let id = self
@@ -108,7 +102,7 @@ impl<'a> Transcriber<'a> {
             let named = |id: &u32| self.tokenizer.token(*id).is_some_and(|name| stands(&name));
             let place = places.find(|id| named(id)).ok_or_else(|| {
                 Error::usage(format!(
-                    "texts of the run begin with no token that says {means}, in whose place {name} could stand"
+                    "texts of the run do not begin with a {means} token that {name} could replace"
                 ))
             })?;
             *place = id;
@@ -141,7 +135,7 @@ impl<'a> Transcriber<'a> {
         let (limit, begun) = (self.limit(), before.len() + 1);
         if begun >= limit {
             return Err(Error::usage(format!(
-                "a text begins with {begun} tokens of its marks; the model reads {limit}, one of the text among them"
+                "a text begins with {begun} special tokens, but the model reads {limit} tokens, including at least one of the text"
             )));
         }
         let (max_len, limit) = config.limited_len(0, Some(limit - begun));

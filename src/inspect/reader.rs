@@ -52,7 +52,7 @@ pub fn windows(source: &dyn Source, count: usize) -> Result<Vec<Window>> {
         let sample = (number * len / count.min(len)) as u64;
         let item = source.get(sample, sample)?;
         let Some(item) = item.text() else {
-            return Err(Error::usage("the examples of the run are no texts"));
+            return Err(Error::usage("the examples of the run are not texts"));
         };
         match item.targets.last() {
             Some(last) if *last != NOT_SCORED => {

@@ -158,7 +158,7 @@ pub(super) fn differences(ours: &HfShape, theirs: &HfShape, task: &str) -> Vec<S
                 "task.kind" => format!("{task:?}"),
                 _ => shown(ours.get(key)),
             };
-            format!("{key} is {own}, there {}", shown(theirs.get(key)))
+            format!("{key} is {own} instead of {}", shown(theirs.get(key)))
         })
         .collect()
 }

@@ -103,13 +103,13 @@ fn target_among(
         && vision.stem.network().is_some()
     {
         return Err(Error::usage(
-            "transformers 5 has no class for a vision transformer over a residual network (`vit-hybrid` is gone from it), so \
-             that no folder can hold the model",
+            "transformers 5 has no class for a vision transformer on top of a residual network (it removed `vit-hybrid`), so no \
+             folder can contain the model",
         ));
     }
     if let Some(why) = decoder_heads::unsupported_head(shape) {
         return Err(Error::usage(format!(
-            "no folder of Hugging Face's can hold the head: {why}"
+            "no Hugging Face class supports the head: {why}"
         )));
     }
     declining.retain(|(_, declined)| !declined.differences.is_empty());
@@ -130,7 +130,7 @@ fn target_among(
             )));
         }
         return Err(Error::usage(format!(
-            "no family of Hugging Face's has a model of kind `{}` for the task `{task}`",
+            "no Hugging Face family has a model of kind `{}` for the task `{task}`",
             shape.model.kind()
         )));
     };
@@ -140,10 +140,10 @@ fn target_among(
     }
     Err(Error::usage(match wanted {
         None => format!(
-            "the model is none of Hugging Face's families; it is nearest to `{name}`, but {text}"
+            "the model does not belong to a Hugging Face family; it is nearest to `{name}`, but {text}"
         ),
         Some(wanted) => format!(
-            "the model is none of the family `{wanted}`{}: {text}",
+            "the model does not belong to the family `{wanted}`{}: {text}",
             other_family_clause(shape)
         ),
     }))
@@ -187,7 +187,7 @@ fn unwritten_setting_note(task: &TaskConfig) -> Option<String> {
     match task {
         TaskConfig::MultiLabel(c) if c.threshold != MultiLabelConfig::default().threshold => {
             Some(format!(
-                "config.json has no key for task.threshold = {:?}: say it where the folder is used",
+                "config.json has no key for task.threshold = {:?}; set the threshold where the folder is used",
                 c.threshold
             ))
         }
@@ -199,7 +199,7 @@ fn unwritten_setting_note(task: &TaskConfig) -> Option<String> {
 fn other_family_clause(shape: &HfShape) -> String {
     match target(shape, shape.task.kind(), None, None) {
         Ok(found) => format!(
-            "; it is a `{}`, as which it is written without --family",
+            "; without --family it is exported as a `{}`",
             found.family.model_type
         ),
         Err(_) => String::new(),
@@ -246,7 +246,7 @@ fn unreadable(error: Error) -> Declined {
     };
     let faults = faults.into_iter().map(|fault| fault.message);
     Declined {
-        differences: faults.map(|why| format!("there {why}")).collect(),
+        differences: faults.map(|why| format!("its config.json would not be valid: {why}")).collect(),
         ..Declined::default()
     }
 }

@@ -83,17 +83,17 @@ fn required_values(shape: SpeechShape) -> [(&'static str, Value, &'static str); 
         (
             "sampling_rate",
             json!(RATE),
-            "the rate of all features here",
+            "the only supported sampling rate",
         ),
-        ("hop_length", json!(HOP), "the step of all features here"),
-        ("n_fft", json!(N_FFT), "the window of all features here"),
+        ("hop_length", json!(HOP), "the only supported step"),
+        ("n_fft", json!(N_FFT), "the only supported window"),
         (
             "n_samples",
             json!(samples),
-            "two frames for each of `max_source_positions` of config.json",
+            "two frames for each position (`max_source_positions` of config.json)",
         ),
         ("padding_value", json!(0.0), "silence"),
-        ("dither", json!(0.0), "no noise is added here"),
+        ("dither", json!(0.0), "because noise is not supported"),
     ]
 }
 
@@ -107,15 +107,15 @@ fn check_values(path: &Path, object: &Map<String, Value>, shape: SpeechShape) ->
                 format!("`{key}` = {value} must be {ours}, {why}")
             }
             ("chunk_length", _) if !is_length(value, shape) => format!(
-                "`chunk_length` = {value} seconds of {FRAMES} frames must be the {} frames that config.json makes of `max_source_positions`",
+                "`chunk_length` = {value} seconds of {FRAMES} frames must be the {} frames of `max_source_positions` in config.json",
                 shape.n_frames
             ),
             ("do_normalize", _) if *value != json!(false) => {
-                format!("`do_normalize` = {value}: sound is read as it is; it must be false")
+                format!("`do_normalize` = {value} must be false: recordings are not normalised here")
             }
             ("chunk_length" | "do_normalize", _) | (_, Some(_)) => continue,
             (name, None) if IGNORED.contains(&name) => continue,
-            (name, None) => format!("`{name}` is not known: it may change what the model reads"),
+            (name, None) => format!("`{name}` is not known: it may change the model's input"),
         };
         faults.push(fault(path, message));
     }
@@ -157,6 +157,6 @@ pub fn write(dir: &Path, shape: SpeechShape) -> Result<Vec<String>> {
     text.push(b'\n');
     files::write(&dir.join(NAME), &text)?;
     let rounded = (!whole)
-        .then(|| format!("recordings of {seconds} seconds: its class counts whole seconds"));
+        .then(|| format!("recordings of {seconds} seconds: the class of the feature extractor supports only whole seconds"));
     Ok(rounded.into_iter().collect())
 }

@@ -45,13 +45,13 @@ fn max_count(key: &str) -> u64 {
 /// The values that a real number may have, in words and as a predicate.
 fn limits(key: &str) -> (&'static str, fn(f64) -> bool) {
     if key.ends_with("eps") || key.ends_with("epsilon") {
-        ("a number above 0, at most 1", |x| x > 0.0 && x <= 1.0)
+        ("a number above 0 and at most 1", |x| x > 0.0 && x <= 1.0)
     } else if key.contains("drop") {
-        ("a number of at least 0, below 1", |x| {
+        ("a number of at least 0 and below 1", |x| {
             (0.0..1.0).contains(&x)
         })
     } else {
-        ("a number that 32 bits can hold", |_| true)
+        ("a number in the range of 32-bit floats", |_| true)
     }
 }
 
@@ -172,7 +172,7 @@ impl<'a> HfConfig<'a> {
         let names = value.as_array();
         if !names.is_some_and(|names| names.iter().all(Value::is_string)) {
             self.fault(format!(
-                "`architectures` = {value} is not a list of names of classes such as [\"BertForMaskedLM\"]"
+                "`architectures` = {value} is not a list of class names, for example [\"BertForMaskedLM\"]"
             ));
         }
         names?.first()?.as_str()
@@ -190,7 +190,7 @@ impl<'a> HfConfig<'a> {
             .map(|id| Some(names.get(&id.to_string())?.as_str()?.to_string()))
             .collect();
         named.unwrap_or_else(|| {
-            self.fault("`id2label` does not name the classes 0, 1, 2 and so on");
+            self.fault("`id2label` must name the classes 0, 1, 2 and so on");
             Vec::new()
         })
     }
@@ -232,7 +232,7 @@ impl<'a> HfConfig<'a> {
                 nested.only(&key, false);
                 continue;
             }
-            nested.fault(format!("`{key}` is not known in this place"));
+            nested.fault(format!("`{key}` is not known in this object"));
         }
         self.warnings.borrow_mut().extend(nested.warnings());
         self.faults.borrow_mut().extend(nested.into_faults());
@@ -266,7 +266,7 @@ impl<'a> HfConfig<'a> {
         match value.as_u64() {
             Some(n) if (1..=most).contains(&n) => return Some(n as usize),
             Some(n) if n > most => self.fault(format!(
-                "`{key}` = {n} is more than {most}, which no model comes near"
+                "`{key}` = {n} must be at most {most}"
             )),
             _ => self.fault(format!(
                 "`{key}` = {value} is not a whole number of at least 1"
@@ -304,7 +304,7 @@ impl<'a> HfConfig<'a> {
 
     /// A string; `default` if absent or null.
     pub fn word<'k>(&'k self, key: &str, default: &'k str) -> &'k str {
-        let wanted = format!("a name in quotes such as \"{default}\"");
+        let wanted = format!("a name in quotes, for example \"{default}\"");
         self.typed(key, &wanted, Value::as_str).unwrap_or(default)
     }
 
@@ -323,7 +323,7 @@ impl<'a> HfConfig<'a> {
 
     /// An activation function by its HF name.
     pub fn activation(&self, key: &str, default: &str) -> Activation {
-        let wanted = format!("the name of a nonlinearity{}", suggestion("", ACTIVATIONS));
+        let wanted = format!("the name of an activation function{}", suggestion("", ACTIVATIONS));
         let name = self.typed(key, &wanted, Value::as_str);
         self.activation_named(key, name.unwrap_or(default))
     }

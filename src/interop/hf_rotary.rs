@@ -51,7 +51,7 @@ impl HfConfig<'_> {
             .collect();
         if given.len() == 2 {
             self.warn(
-                "`rope_parameters` has no effect beside `rope_scaling`, in transformers 5 as here",
+                "`rope_parameters` has no effect with `rope_scaling`, as in transformers 5",
             );
         }
         let scaling = self.nested(given.first().unwrap_or(&"rope_parameters"));
@@ -108,7 +108,7 @@ impl HfConfig<'_> {
         {
             yarn.truncate = true;
             self.warn(format!(
-                "`truncate` = false of `{object}` has no effect: the class of transformers takes true, and so does this model"
+                "`truncate` = false of `{object}` has no effect: the class of transformers always uses true, and so does this model"
             ));
         }
         config
@@ -130,11 +130,10 @@ impl HfConfig<'_> {
             let taken = match (nested, self.get(own)) {
                 (Some(object), _) => format!("`{other}` = {taken} in `{object}`"),
                 (None, Some(given)) => format!("`{own}` = {given}"),
-                (None, None) => format!("`{own}` = {taken}, its usual value"),
+                (None, None) => format!("`{own}` = {taken}, the default"),
             };
             self.fault(format!(
-                "`{key}` = {value} and {taken} disagree; the class of transformers takes the latter: remove `{key}` or give \
-                 --ignore-key {key}"
+                "`{key}` = {value} and {taken} disagree; the class of transformers uses the latter: remove `{key}` or pass --ignore-key {key}"
             ));
         }
     }
@@ -158,7 +157,7 @@ impl HfConfig<'_> {
         let taken = self.real("attention_factor", derived);
         if taken <= 0.0 {
             self.fault(format!(
-                "the factor {taken} of rope scaling on cosines and sines must be above 0"
+                "the rope scaling factor {taken} of cosines and sines must be above 0"
             ));
         }
         let near = (taken - usual).abs() <= 1e-6 * usual;
@@ -184,7 +183,7 @@ impl HfConfig<'_> {
     fn longrope(&self, original_context: usize, context: usize) -> LongropeScalingConfig {
         let factors = |key: &str| {
             if self.get(key).is_none() {
-                let rule = "a list with a number for each pair of rotated elements of a head";
+                let rule = "a list with one number for each pair of rotated elements of a head";
                 self.fault(format!("rope scaling \"longrope\" needs `{key}`, {rule}"));
             }
             self.typed(key, "a list of numbers", numbers)

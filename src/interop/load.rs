@@ -45,7 +45,7 @@ impl HfModel {
             return Ok(());
         }
         let message =
-            format!("holds {tensors} tensors, too few for the {layers} layers of config.json");
+            format!("contains {tensors} tensors, too few for the {layers} layers of config.json");
         Err(Error::Invalid(vec![super::fault(&self.dir, message)]))
     }
 
@@ -156,7 +156,7 @@ impl<'a, 's> Plan<'a, 's> {
         if !rule.fits(ours[0]) {
             let (theirs, ours) = (&rule.theirs[0], &rule.ours[0]);
             self.faults.push(format!(
-                "tensor `{theirs}` {expected:?} cannot be our `{ours}` of another size"
+                "tensor `{theirs}` {expected:?} and our `{ours}` have different sizes"
             ));
             return;
         }
@@ -165,7 +165,7 @@ impl<'a, 's> Plan<'a, 's> {
             match find(&self.model.weights, prefix, theirs) {
                 None => missing.push(format!("tensor `{theirs}` {expected:?} is missing")),
                 Some((name, found)) if found != expected => self.faults.push(format!(
-                    "tensor `{name}` has the shape {found:?}; config.json makes it {expected:?}"
+                    "tensor `{name}` has the shape {found:?}; config.json requires {expected:?}"
                 )),
                 Some((name, _)) => names.push(name.to_string()),
             }
@@ -209,7 +209,7 @@ impl<'a, 's> Plan<'a, 's> {
         // Compare the shape first: a table of another shape may be of any size.
         if found.shape != *shape || !found.values.iter().zip(&constant.array().values).all(near) {
             self.faults.push(format!(
-                "tensor `{name}` is not the table {shape:?} of sines and cosines that config.json makes it"
+                "tensor `{name}` is not the table {shape:?} of sines and cosines that config.json requires"
             ));
         }
         self.used.insert(name.to_string());

@@ -107,7 +107,7 @@ pub fn read_hf(dir: &Path, ignore: &[String]) -> Result<HfModel> {
         && !modules.apply(&mut read.shape)
     {
         let message = format!(
-            "has pooling for vectors of texts, which a `{}` gives none of here",
+            "has pooling for text embeddings, which a `{}` does not produce here",
             read.family.model_type
         );
         let file = dir.join("modules.json");
@@ -198,8 +198,7 @@ pub fn read_config(
         let near = nearest(key, read.iter().map(String::as_str));
         let near = near.map_or(String::new(), |near| format!("; did you mean `{near}`?"));
         config.fault(format!(
-            "`{key}` is not known for \"{}\": it may change what the model computes{near}; if it does not, give --ignore-key \
-             {key}",
+            "`{key}` is not known for \"{}\": it may change what the model computes{near}; if it does not, pass --ignore-key {key}",
             family.model_type
         ));
     }
@@ -242,7 +241,7 @@ fn family_of(file: &Path, value: &Value) -> Result<&'static Family> {
             let known = FAMILIES.iter().map(|f| f.model_type);
             let hint = suggestion(model_type, known);
             let rest = match hint.contains("allowed:") {
-                true => " (docs/pretrain_and_fine_tune.md names all)",
+                true => " (docs/pretrain_and_fine_tune.md lists all)",
                 false => "",
             };
             refused(format!("{said}{hint}{rest}"))
@@ -262,7 +261,7 @@ fn without(file: &Path, value: &mut Value, keys: &[String]) -> Result<Vec<String
             let hint = suggestion(key, object.keys().map(String::as_str));
             faults.push(fault(
                 file,
-                format!("--ignore-key {key}: has no such key{hint}"),
+                format!("--ignore-key {key}: there is no such key{hint}"),
             ));
         }
     }
@@ -290,7 +289,7 @@ fn check_class(hf: &HfConfig, family: &Family, shape: &HfShape) {
         // A network that can be read but not written back has no class to compare with.
         if !families::decoder_heads::is_language_model(class) {
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] cannot be imported with the other keys of this \"{}\"; its language model can",
+                "`architectures` = [\"{class}\"] cannot be imported with the other keys of this \"{}\"; the class of its language model can",
                 family.model_type
             ));
         }
@@ -315,7 +314,7 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
     let width = stack.d_model;
     if attention.d_head.is_none() && !width.is_multiple_of(heads) {
         hf.fault(format!(
-            "a width of {width} is not a multiple of {heads} heads{}",
+            "the hidden size {width} is not a multiple of {heads} heads{}",
             hf.quote_keys("d_model n_heads")
         ));
         return;
@@ -325,8 +324,8 @@ fn check_heads(hf: &HfConfig, stack: &StackConfig, kind: &AttentionConfig) {
         let fraction = rotary.fraction;
         if d_head % 2 == 1 || !(0.0..=1.0).contains(&fraction) {
             hf.fault(format!(
-                "rotary positions need heads of an even width and a part of at most 1; \
-                 here heads are {d_head} wide and the part is {fraction}{}",
+                "rotary positions need an even head size and a rotated fraction of at most 1; the head size is {d_head} and the \
+                 fraction is {fraction}{}",
                 hf.quote_keys("d_model n_heads d_head fraction")
             ));
         } else {

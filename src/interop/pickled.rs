@@ -21,7 +21,7 @@ pub(super) struct Pickled {
 /// # Errors
 /// If the file is not a PyTorch checkpoint.
 pub(super) fn read(path: &Path) -> Result<Pickled> {
-    let wrong = |e| invalid(path, format!("is not a file of PyTorch's weights: {e}"));
+    let wrong = |e| invalid(path, format!("is not a PyTorch weights file: {e}"));
     let tensors = PytorchReader::new(path).map_err(wrong)?.into_tensors();
     let mut others = Vec::new();
     name_others(

@@ -50,13 +50,13 @@ pub fn normalizes(dir: &Path) -> Result<Option<bool>> {
             }
             name if IGNORED.contains(&name) => continue,
             name => {
-                let message = format!("`{name}` is not known: it may change what the model reads");
+                let message = format!("`{name}` is not known: it may change the model's input");
                 faults.push(fault(&path, message));
                 continue;
             }
         };
         if value.as_f64() != wanted.as_f64() {
-            let message = format!("`{key}` = {value} must be {wanted}, that of all samples here");
+            let message = format!("`{key}` = {value} must be {wanted}, the only supported value");
             faults.push(fault(&path, message));
         }
     }

@@ -84,7 +84,7 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
         match kind {
             "Transformer" if !folder.is_empty() => {
                 let message = format!(
-                    "has its transformer in the folder `{folder}`: import that folder, and set [task] pooling by `{POOLING}`"
+                    "has its transformer in the folder `{folder}`: import that folder, and set [task] pooling as in `{POOLING}`"
                 );
                 return Err(wrong(&path, message));
             }
@@ -98,7 +98,7 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
         kinds == ["Transformer", "Pooling"] || kinds == ["Transformer", "Pooling", "Normalize"];
     if !known {
         let message = format!(
-            "has the modules {}; those that can be imported are Transformer and Pooling, and Normalize behind them",
+            "has the modules {}; those that can be imported are Transformer and Pooling, optionally followed by Normalize",
             kinds.join(", ")
         );
         return Err(wrong(&path, message));
@@ -113,7 +113,7 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
     };
     found.max_length = longest.filter(|n| *n > 0).map(|n| n as usize);
     if limits.get("do_lower_case") == Some(&json!(true)) {
-        let said = format!("{LIMITS}: do_lower_case = true (lower texts before they are read)");
+        let said = format!("{LIMITS}: do_lower_case = true (convert texts to lower case before they are read)");
         found.ignored.push(said);
     }
     found.ignored.extend(prompts(&object(&dir.join(PROMPTS))?));
@@ -130,7 +130,7 @@ fn inside(list: &Path, folder: &str) -> Result<PathBuf> {
         true => Ok(path),
         false => Err(wrong(
             list,
-            format!("names the folder `{folder}` of a module, which must lie beside it"),
+            format!("names the module folder `{folder}`, which must be next to this file"),
         )),
     }
 }
@@ -139,7 +139,7 @@ fn inside(list: &Path, folder: &str) -> Result<PathBuf> {
 fn pooling(dir: &Path) -> Result<Pooling> {
     let path = dir.join("config.json");
     if !path.is_file() {
-        return Err(wrong(&path, "is missing: it says how texts are pooled"));
+        return Err(wrong(&path, "is missing: it sets the pooling"));
     }
     let config = object(&path)?;
     let names: Vec<String> = match config.get("pooling_mode") {
@@ -174,7 +174,7 @@ fn pooling(dir: &Path) -> Result<Pooling> {
         ref names => Err(wrong(
             &path,
             format!(
-                "pools by {}; those that can be imported are cls, mean, lasttoken and max",
+                "uses the pooling {}; the kinds that can be imported are cls, mean, lasttoken and max",
                 names.join(" and ")
             ),
         )),
@@ -188,8 +188,8 @@ fn prompts(config: &Map<String, Value>) -> Vec<String> {
     let given = prompts.into_iter().flatten().filter_map(|(name, text)| {
         let text = text.as_str().filter(|text| !text.is_empty())?;
         let when = match usual == Some(name) {
-            true => "stands before every text there",
-            false => "stands before texts that ask for it there",
+            true => "is placed before every text",
+            false => "is placed before texts that request it",
         };
         Some(format!("{PROMPTS}: the prompt `{name}`, {text:?}, {when}"))
     });

@@ -32,7 +32,7 @@ pub(super) fn files(dir: &Path, names: [&str; 2]) -> Result<Files> {
         }
     }
     let [first, second] = names;
-    let message = format!("has neither {first} nor {second}, nor an index of shards of either");
+    let message = format!("contains neither {first} nor {second}, nor a shard index of either");
     Err(invalid(dir, message))
 }
 
@@ -54,7 +54,7 @@ fn shards(dir: &Path, index: &Path) -> Result<Files> {
         .map(|(name, shard)| Some((name.clone(), shard.as_str()?.to_string())))
         .collect();
     let map = map.ok_or_else(|| {
-        let message = "has a `weight_map` whose values are not all names of files".into();
+        let message = "has a `weight_map` whose values are not all file names".into();
         invalid(index, message)
     })?;
     let place = |shard: &String| match plain(shard).then(|| dir.join(shard)) {

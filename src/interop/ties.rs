@@ -43,7 +43,7 @@ pub(super) fn untie(
         let matrix = bias.replace(".bias", ".weight");
         if weights.shape(&matrix).is_none() {
             let message = format!(
-                "has `{bias}` with other numbers than the head's own bias and no `{matrix}`; give both, or leave it out"
+                "has `{bias}` with values that differ from the head's own bias, but no `{matrix}`; add the matrix or remove the bias"
             );
             return Err(invalid(&weights.place(bias), message));
         }
@@ -58,7 +58,7 @@ pub(super) fn untie(
         own.iter().all(|name| !is_side_embedding(name)),
     ) {
         let message = format!(
-            "has `{names}` with other numbers than `{tokens}`; a {} has one table of tokens for both sides here",
+            "has `{names}` with values that differ from `{tokens}`; a {} has one embedding table for both sides here",
             family.model_type
         );
         return Err(invalid(&weights.place(tokens), message));
@@ -71,8 +71,8 @@ pub(super) fn untie(
             .get_or_insert(shape.shape.vocab_size);
     }
     Ok(Some(format!(
-        "the weights have numbers of their own for `{names}`, which config.json ties (`tie_word_embeddings`): they are \
-         imported apart from `{tokens}`, as transformers 5 loads them"
+        "the weights have separate values for `{names}`, which config.json ties (`tie_word_embeddings`): they are imported \
+         separately from `{tokens}`, as transformers 5 loads them"
     )))
 }
 

@@ -112,11 +112,11 @@ impl Weights {
             if held.is_some_and(|held| held == shard.as_str()) {
                 continue;
             }
-            let where_to = held.map_or("no shard has it".into(), |held| {
+            let where_to = held.map_or("no shard contains it".into(), |held| {
                 format!("it is in {}", held.to_string_lossy())
             });
             wrong.push(format!(
-                "names the tensor `{name}` of {shard}, but {where_to}"
+                "says that the tensor `{name}` is in {shard}, but {where_to}"
             ));
         }
         match wrong.len() {
@@ -124,7 +124,7 @@ impl Weights {
             n if n > LISTED => {
                 wrong.truncate(LISTED);
                 wrong.push(format!(
-                    "and {} more tensors that are not where it says",
+                    "and {} more tensors that are not in the shard that it names",
                     n - LISTED
                 ));
             }
@@ -273,7 +273,7 @@ pub fn header(path: &Path) -> Result<(u64, Metadata)> {
         .map_err(|_| damaged("it is shorter than 8 bytes"))?;
     let size = u64::from_le_bytes(size);
     if size > MAX_HEADER || size + 8 > length {
-        return Err(damaged("the length of its header is beyond its end"));
+        return Err(damaged("its header is longer than the file"));
     }
     let mut bytes = vec![0; size as usize];
     file.read_exact(&mut bytes)

@@ -93,7 +93,7 @@ pub fn flags<const D: usize>(
 /// Reports that the present step draws random numbers by its step number in another way than dropout does. It cannot
 /// be replayed, since a replay would repeat the draws.
 pub fn refuse_random_draws() {
-    refuse("a layer of it draws by the number of the step");
+    refuse("one of its layers draws random numbers by the number of the step");
 }
 
 /// Reports why the present step cannot be replayed.

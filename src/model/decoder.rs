@@ -20,7 +20,7 @@ pub use config::DecoderConfig;
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "decoder",
-    summary: "decoder-only language model: GPT, GPT-2, GPT-3, LLaMA, Falcon and what lies between",
+    summary: "decoder-only language model: GPT, GPT-2, GPT-3, LLaMA, Falcon and related architectures",
     source: "Radford et al. 2018, 2019; Touvron et al. 2023",
     example: "kind = \"decoder\"\nn_layers = 4\nd_model = 128",
 };

@@ -300,7 +300,7 @@ pub(super) fn inner_layer_faults(demand: &Demand, layers: usize, at: &mut TableF
     if demand.inner_layers && layers == 1 {
         at.fault(
             &["task.intermediate_layers", "n_layers"],
-            "intermediate_layers = true has no effect: the model has one layer, and none before it; leave it out or add layers",
+            "intermediate_layers = true has no effect: the model has only one layer; remove it or add layers",
         );
     }
 }
@@ -315,7 +315,7 @@ pub(super) fn head_faults(
     if bias && tied && vocabulary.is_full() {
         at.fault(
             &["head_bias", "tie_embeddings"],
-            "head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+            "head_bias = true has no effect: the head is the embedding table; remove it or set tie_embeddings = false",
         );
     }
 }

@@ -28,7 +28,7 @@ use serde::{Deserialize, Serialize};
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "encoder_decoder",
-    summary: "encoder-decoder: the 2017 Transformer and what lies around it",
+    summary: "encoder-decoder: the 2017 Transformer and related architectures",
     source: "Vaswani et al. 2017",
     example: "kind = \"encoder_decoder\"\nn_encoder_layers = 4\nn_decoder_layers = 4\nd_model = 128",
 };

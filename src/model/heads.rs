@@ -160,7 +160,7 @@ impl MlmHead {
         let (read, own) = (config.stack.d_output(), config.stack.d_model);
         if read != own {
             let rule = format!(
-                "join = \"concatenation\" makes states of {read} elements, and the head is the embeddings' table, whose \
+                "join = \"concatenation\" produces hidden states of {read} elements, but the head is the embedding table, whose \
                  vectors have {}: set head_transform = true or tie_embeddings = false, or join = \"mean\"",
                 config.d_embedding()
             );

@@ -58,8 +58,7 @@ impl MaskDecoderConfig {
         if blocks > 0 && !attends(blocks - 1) {
             at.fault(
                 &["steps", "model.layers"],
-                "mask_decoder runs the last block with queries and keys of its own, so that the last of [[model.layers]] \
-                 needs attention",
+                "mask_decoder runs the last block with separate queries and keys, so the last of [[model.layers]] needs attention",
             );
         }
         let last = (blocks > 0).then(|| of.stack.block(&depth, blocks - 1).attention);
@@ -68,8 +67,8 @@ impl MaskDecoderConfig {
             .filter(|last| last.facts().keys_are_queries());
         if let Some(shared) = shared {
             let rule = format!(
-                "mask_decoder runs the last block with queries apart from its keys, and attention of kind = \"{}\" has one \
-                 projection for both; use another kind there",
+                "mask_decoder runs the last block with queries that differ from its keys, but attention of kind = \"{}\" has one \
+                 projection for both; use another kind in that block",
                 shared.kind()
             );
             at.fault(&["steps", "model.attention.kind"], rule);
@@ -81,8 +80,8 @@ impl MaskDecoderConfig {
             && let Some(context) = demand.context.filter(longer)
         {
             let rule = format!(
-                "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data, or cut texts: \
-                 data.context = {rows}"
+                "max_len = {rows} is shorter than the context of {context} tokens; remove it to follow the data, or shorten texts \
+                 with data.context = {rows}"
             );
             at.fault(&["max_len", "data.context"], rule);
         }

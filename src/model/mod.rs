@@ -295,8 +295,8 @@ impl ModelConfig {
             .iter()
             .any(|network| network.facts().has_attention());
         Some(match (transforms, attends) {
-            (true, _) => "has attention that forms no weights of queries and keys",
-            (false, true) => "looks at windows of images, whose weights are not kept",
+            (true, _) => "has attention that computes no weights between queries and keys",
+            (false, true) => "has attention within windows of images, whose weights are not kept",
             (false, false) => "has no attention",
         })
     }

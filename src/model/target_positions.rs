@@ -13,7 +13,7 @@ impl EncoderDecoderConfig {
         };
         let keys = &["target_max_len", "position.kind", "data.max_len"];
         let Some(learned) = self.stack.position.learned() else {
-            let rule = "target_max_len has no effect: positions other than learned ones have no table of rows; leave it out";
+            let rule = "target_max_len has no effect: only learned positions have a table of rows; remove it";
             return at.fault(keys, rule);
         };
         if !at.count("target_max_len", rows, MAX_POSITIONS) {
@@ -23,8 +23,8 @@ impl EncoderDecoderConfig {
         let longest = rows.saturating_sub(learned.first);
         if longest == 0 || written.is_some_and(|written| written > longest) {
             let rule = format!(
-                "target_max_len = {rows} has places for {longest} tokens of a target, and the data's are longer; raise it or \
-                 lower [data] max_target_len"
+                "target_max_len = {rows} has positions for {longest} tokens of a target, but the data's targets are longer; raise \
+                 it or lower [data] max_target_len"
             );
             at.fault(keys, rule);
         }

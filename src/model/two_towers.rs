@@ -30,7 +30,7 @@ use sigmoid::SigmoidScale;
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "two_towers",
-    summary: "a network for images and one for texts, compared by direction: CLIP, SigLIP",
+    summary: "one network for images and one for texts, compared by cosine similarity: CLIP, SigLIP",
     source: "Radford et al. 2021; Zhai et al. 2023",
     example: "kind = \"two_towers\"\nd_joint = 128\nimage = { kind = \"vision\", n_layers = 4, d_model = 128 }\ntext = { kind = \"decoder\", n_layers = 4, d_model = 128 }",
 };

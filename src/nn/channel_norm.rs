@@ -22,13 +22,13 @@ use serde::{Deserialize, Serialize};
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "batch",
-        summary: "by the batch's mean and variance of each plane, in use by running averages of them",
+        summary: "mean and variance of each channel over the batch, replaced by running averages in evaluation",
         source: "Ioffe and Szegedy 2015",
         example: "{ kind = \"batch\", eps = 1e-5, momentum = 0.1 }",
     },
     Kind {
         kind: "group",
-        summary: "by the mean and variance of each group of an image's planes",
+        summary: "mean and variance of each group of an image's channels",
         source: "Wu and He 2018",
         example: "{ kind = \"group\", groups = 32 }",
     },

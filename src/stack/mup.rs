@@ -84,7 +84,7 @@ pub fn switch_faults(mup: Option<MupConfig>, switches: &[(&str, bool)], at: &mut
     let set = switches.iter().filter(|(_, set)| *set && mup.is_some());
     for (key, _) in set {
         let rule = format!(
-            "{key} = true is a factor that goes by the width of the model, which mup keeps out; leave one of them out"
+            "{key} = true scales by the width of the model, which mup excludes; remove one of them"
         );
         at.fault(&[key, "mup"], rule);
     }

@@ -74,7 +74,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "deepnorm",
-        summary: "LN(alpha x + f(x)), Xavier's initial weights with the gain beta",
+        summary: "LN(alpha x + f(x)), Xavier initialisation with gain beta",
         source: "Wang et al. 2022, DeepNet",
         example: "\"deepnorm\"",
     },

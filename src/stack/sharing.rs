@@ -67,7 +67,7 @@ impl Default for ShareConfig {
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "none",
-        summary: "every layer has parameters of its own",
+        summary: "every layer has its own parameters",
         source: "Vaswani et al. 2017",
         example: "{ kind = \"none\" }",
     },

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "captioning",
-    summary: "captions of images, with a decoder that looks at them",
+    summary: "captions of images, with a decoder that attends to them",
     source: "Vinyals et al. 2015, Show and Tell; Alayrac et al. 2022, Flamingo",
     example: "{ kind = \"captioning\" }",
 };
@@ -57,7 +57,7 @@ impl ConditionalTextConfig for CaptioningConfig {
         let network = VisionLanguage::new(&model.restricted_to(&self.demand()), inputs);
         network.ok_or_else(|| {
             Error::usage(
-                "[task] captioning writes texts about images; the data has no images, or [model] has no network for them",
+                "[task] captioning needs images; the data has no images, or [model] has no network for them",
             )
         })
     }

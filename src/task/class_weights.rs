@@ -63,7 +63,7 @@ pub(super) fn fault(key: &str, weights: &[f64]) -> Option<String> {
     let mut numbered = weights.iter().zip(1..);
     let (wrong, number) = numbered.find(|(weight, _)| !BOUNDS.contains(*weight))?;
     Some(format!(
-        "{key}: number {number} is {wrong:?}; a weight must be {:e} to {:e} (a class that is not to count is left out of the data)",
+        "{key}: weight {number} is {wrong:?}; it must be between {:e} and {:e} (to ignore a class, remove it from the data)",
         BOUNDS.start(),
         BOUNDS.end()
     ))
@@ -130,7 +130,7 @@ fn balanced(key: &str, classes: &[String], train: &dyn Source) -> Result<Vec<f32
     let lacking: Vec<&str> = lacking.map(|(_, class)| class.as_str()).collect();
     if !lacking.is_empty() {
         return Err(Error::usage(format!(
-            "{key} = \"balanced\" needs training examples of each class, and there is none of: {}; {given}",
+            "{key} = \"balanced\" needs training examples of each class, but these classes have none: {}; {given}",
             list_names(lacking)
         )));
     }

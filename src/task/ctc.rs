@@ -32,7 +32,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "ctc",
-    summary: "characters along recordings by connectionist temporal classification, with an encoder of samples",
+    summary: "characters of recordings by connectionist temporal classification, with an encoder of samples",
     source: "Graves et al. 2006",
     example: "{ kind = \"ctc\" }",
 };
@@ -102,12 +102,12 @@ impl TaskFacts for CtcConfig {
             return Ok(None);
         }
         let model = SpeechEncoder::new(model, inputs).ok_or_else(|| {
-            Error::usage("[task] ctc finds texts along recordings; the data has none")
+            Error::usage("[task] ctc needs recordings with texts; the data has none")
         })?;
         let blank = inputs.shape.blank;
         let blank = blank.filter(|blank| *blank < inputs.shape.vocab_size);
         let blank = blank.ok_or_else(|| {
-            Error::usage("[task] ctc: no token of the vocabulary stands for no character")
+            Error::usage("[task] ctc needs a blank token; the vocabulary has none")
         })?;
         Ok(Some(AnyTask::Ctc(Ctc {
             model,

@@ -16,7 +16,7 @@ use crate::tokenizer::USER_MASK;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "denoising",
-    summary: "the text behind a noisy one (masks, spans, deletion, sentences, rotation), from text alone",
+    summary: "original text from a corrupted one (masks, spans, deletion, sentence order, rotation), from text alone",
     source: "Lewis et al. 2019 (BART)",
     example: "{ kind = \"denoising\", infill = 0.3, permute_sentences = 1.0 }",
 };

@@ -153,7 +153,7 @@ impl ImageClassification {
         let network = network.ok_or_else(|| {
             let images = inputs.shape.image.map_or("no images", |_| "images");
             Error::usage(format!(
-                "[task] image_classification tells classes of images apart; the data has {images} and {classes} classes"
+                "[task] image_classification needs images with classes; the data has {images} and {classes} classes"
             ))
         })?;
         let init = Init::of_heads(inputs.device, inputs.seed, model.init_settings());

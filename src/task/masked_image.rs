@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "masked_image",
-    summary: "pixels of hidden patches of images, with a vision transformer and a decoder of its own",
+    summary: "pixels of masked image patches, with a vision transformer and a separate decoder",
     source: "He et al. 2022, MAE",
     example: "{ kind = \"masked_image\", mask_ratio = 0.75, decoder_layers = 2, decoder_d_model = 128, decoder_n_heads = 4, \
               decoder_d_ff = 512, norm_pixels = true }",
@@ -160,7 +160,7 @@ impl TaskFacts for MaskedImageConfig {
         if !wide.is_multiple_of(4) {
             let near = wide.div_ceil(4) * 4;
             let rule = format!(
-                "decoder_d_model = {wide} is not a multiple of 4, as sines and cosines of rows and columns need; {near} is"
+                "decoder_d_model = {wide} must be a multiple of 4, for sines and cosines of rows and columns; {near} is one"
             );
             at.fault(&["decoder_d_model"], rule);
         }

@@ -38,7 +38,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "masked_lm",
-    summary: "masked tokens with an encoder, with next-sentence or sentence-order prediction when asked for",
+    summary: "masked tokens with an encoder, optionally with next-sentence or sentence-order prediction",
     source: "Devlin et al. 2018; Liu et al. 2019; Lan et al. 2019",
     example: "{ kind = \"masked_lm\", pairs = \"next_sentence\" }",
 };

@@ -46,7 +46,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "permuted_lm",
-    summary: "some tokens in an order that is drawn, each from the context and those before it, with an encoder and a stream of queries",
+    summary: "tokens in random order, each from the context and earlier ones, with an encoder and a query stream",
     source: "Yang et al. 2019, XLNet",
     example: "{ kind = \"permuted_lm\", longest_span = 5 }",
 };
@@ -163,7 +163,7 @@ impl TaskFacts for PermutedLmConfig {
             at.count("reuse_len", reused, MAX_POSITIONS);
         }
         if self.pairs == Pairs::SentenceOrder {
-            let rule = "pairs = \"sentence_order\" is for a task that tells the order; use \"next_sentence\" or \"none\"";
+            let rule = "pairs = \"sentence_order\" needs a task that predicts the order; use \"next_sentence\" or \"none\"";
             at.fault(&["pairs"], rule);
         }
     }

@@ -50,7 +50,7 @@ impl<'a> ReferenceKeys<'a> {
     pub(super) fn faults(self, at: &mut TableFaults) {
         if self.path.is_none() && self.checkpoint.is_some() {
             let rule = "reference_checkpoint has no effect without reference: the reference is then the checkpoint that training \
-                        begins from ([init] checkpoint); leave it out";
+                        begins from ([init] checkpoint); remove it";
             at.fault(&["reference_checkpoint"], rule);
         }
     }

@@ -33,7 +33,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "replaced_token",
-    summary: "tokens that a small generator has put in the place of others, with an encoder",
+    summary: "detection of tokens that a small generator replaced, with an encoder",
     source: "Clark et al. 2020, ELECTRA; He et al. 2021, DeBERTaV3",
     example: "{ kind = \"replaced_token\", generator = { size = 0.25 } }",
 };
@@ -217,7 +217,7 @@ impl TaskFacts for ReplacedTokenConfig {
 
     fn untrainable(&self) -> Option<&'static str> {
         self.generator().is_none().then_some(
-            "generator.size = 0: nothing replaces tokens, so that there is nothing to learn; leave it out for 0.25",
+            "generator.size = 0 disables the generator, so no tokens are replaced and there is nothing to learn; remove it for 0.25",
         )
     }
 
@@ -247,12 +247,13 @@ impl TaskFacts for ReplacedTokenConfig {
             }
             at.count("n_layers", n_layers.unwrap_or(1), 1000);
             if let (Some(n), true) = (n_layers, size == 0.0) {
-                let rule = format!("n_layers = {n} has no effect: size = 0 is no generator");
+                let rule = format!("n_layers = {n} has no effect: size = 0 disables the generator");
                 at.fault(&["n_layers", "size"], rule);
             }
         });
         if size == 0.0 && self.embeddings != TableSharing::Shared {
-            let rule = "embeddings has no effect: generator.size = 0 is no generator; leave it out";
+            let rule =
+                "embeddings has no effect: generator.size = 0 disables the generator; remove it";
             at.fault(&["embeddings", "task.generator.size"], rule);
         }
     }

@@ -47,7 +47,7 @@ use std::fmt;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "reward",
-    summary: "a number for a text, larger for the better of two: the reward model of InstructGPT, with Llama 2's margins",
+    summary: "reward of a text, larger for the better of two: the reward model of InstructGPT, with Llama 2's margins",
     source: "Bradley and Terry 1952; Ouyang et al., arXiv:2203.02155, section 3.5; Touvron et al., arXiv:2307.09288, section 3.2.2",
     example: "{ kind = \"reward\" }",
 };

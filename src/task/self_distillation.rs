@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "self_distillation",
-    summary: "views of images that a vision transformer scores as a moving average of itself scores other views of them, without labels",
+    summary: "image features without labels: a vision transformer matches its own moving average on other views",
     source: "Caron et al. 2021, DINO",
     example: "{ kind = \"self_distillation\", d_hidden = 256, d_bottleneck = 64, d_out = 512, teacher_momentum = 0.99, \
               views = { local = 4, local_size = 16 } }",
@@ -241,11 +241,14 @@ impl TaskFacts for SelfDistillationConfig {
         at.count("d_hidden", self.d_hidden, MAX_WIDTH);
         at.count("d_bottleneck", self.d_bottleneck, MAX_WIDTH);
         if at.count("d_out", self.d_out, MAX_WIDTH) && self.d_out < 2 {
-            at.fault(&["d_out"], "d_out = 1 tells nothing apart: set 2 or more");
+            at.fault(
+                &["d_out"],
+                "d_out = 1 cannot distinguish images: set 2 or more",
+            );
         }
         if !(0.0..=1.0).contains(&self.teacher_momentum) {
             let rule = format!(
-                "teacher_momentum = {:?} must be 0 to 1",
+                "teacher_momentum = {:?} must be between 0 and 1",
                 self.teacher_momentum
             );
             at.fault(&["teacher_momentum"], rule);
@@ -262,14 +265,14 @@ impl TaskFacts for SelfDistillationConfig {
             if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
                 let name = key.rsplit('.').next().unwrap_or(key);
                 let rule = format!(
-                    "{name} = {temperature:?} must be {MIN_TEMPERATURE:?} to {MAX_TEMPERATURE:?}"
+                    "{name} = {temperature:?} must be between {MIN_TEMPERATURE:?} and {MAX_TEMPERATURE:?}"
                 );
                 let key = format!("{}.{key}", at.table());
                 at.fault(&[&key], rule);
             }
         }
         if warmup.is_some_and(|warmup| warmup.steps == 0) {
-            let rule = "steps = 0 has no effect: set 1 or more, or leave teacher_warmup out";
+            let rule = "steps = 0 has no effect: set 1 or more, or remove teacher_warmup";
             let key = format!("{}.teacher_warmup.steps", at.table());
             at.fault(&[&key], rule);
         }

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "span_corruption",
-    summary: "the spans that a text lacks, from text alone, with an encoder-decoder or a decoder",
+    summary: "masked spans of a text, from text alone, with an encoder-decoder or a decoder",
     source: "Raffel et al. 2019 (T5); Xue et al. 2020 (mT5)",
     example: "{ kind = \"span_corruption\", share = 0.15, mean_span = 3.0 }",
 };

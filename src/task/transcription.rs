@@ -51,9 +51,8 @@ impl ConditionalTextConfig for TranscriptionConfig {
     }
 
     fn network(&self, model: &ModelConfig, inputs: &BuildContext) -> Result<SpeechEncoderDecoder> {
-        SpeechEncoderDecoder::new(model, inputs).ok_or_else(|| {
-            Error::usage("[task] transcription writes texts of recordings; the data has none")
-        })
+        SpeechEncoderDecoder::new(model, inputs)
+            .ok_or_else(|| Error::usage("[task] transcription needs recordings; the data has none"))
     }
 }
 

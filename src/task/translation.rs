@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "translation",
-    summary: "text to text: an encoder-decoder, or a decoder that goes on after the source (prefix language model)",
+    summary: "text to text: an encoder-decoder, or a decoder that continues after the source (prefix language model)",
     source: "Vaswani et al. 2017; Liu et al. 2018 (decoder-only); Raffel et al. 2019 (prefix)",
     example: "{ kind = \"translation\", label_smoothing = 0.1 }",
 };

@@ -29,12 +29,11 @@ pub(super) fn special_faults(single: &[(&str, Option<&str>)], listed: &[String])
     let listed = listed.iter().map(|name| ("special_tokens", name.as_str()));
     for (key, name) in given.chain(listed) {
         if name.is_empty() && key == "special_tokens" {
-            faults.push(
-                "[tokenizer] special_tokens has an empty name; leave it out of the list".into(),
-            );
+            faults
+                .push("[tokenizer] special_tokens contains an empty name; remove that name".into());
         } else if name.is_empty() {
             faults.push(format!(
-                "[tokenizer] {key} = \"\" is no token; name one or leave the key out"
+                "[tokenizer] {key} = \"\" is not a token; name a token or remove the key"
             ));
         } else if names.contains(&name) {
             faults.push(format!(

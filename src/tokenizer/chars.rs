@@ -236,8 +236,8 @@ impl Chars {
 
 fn unknown_character(c: char) -> Error {
     Error::run(format!(
-        "the character {c:?} (U+{:04X}) does not occur in the text that the tokenizer learned from; leave it out, or train \
-         with [tokenizer] unknown = \"<unk>\" or kind = \"byte\"",
+        "the character {c:?} (U+{:04X}) does not occur in the text that the tokenizer was trained on; remove it, or train with [tokenizer] unknown \
+         = \"<unk>\" or kind = \"byte\"",
         c as u32
     ))
 }

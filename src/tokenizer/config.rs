@@ -53,19 +53,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "bpe",
-        summary: "byte-level byte-pair encoding, trained here",
+        summary: "byte-level byte-pair encoding, trained on the training text",
         source: "Sennrich et al., arXiv:1508.07909; Radford et al. (GPT-2), 2019",
         example: "[tokenizer]\nkind = \"bpe\"\nvocab_size = 8192",
     },
     Kind {
         kind: "wordpiece",
-        summary: "BERT's WordPiece, trained here",
+        summary: "BERT's WordPiece, trained on the training text",
         source: "Schuster and Nakajima, 2012; Devlin et al., arXiv:1810.04805",
         example: "[tokenizer]\nkind = \"wordpiece\"\nvocab_size = 8192\nlowercase = true",
     },
     Kind {
         kind: "unigram",
-        summary: "unigram language model over pieces, trained here",
+        summary: "unigram language model over pieces, trained on the training text",
         source: "Kudo, arXiv:1804.10959",
         example: "[tokenizer]\nkind = \"unigram\"\nvocab_size = 8192",
     },
@@ -139,7 +139,7 @@ impl TokenizerConfig {
         };
         if let Some(size) = wanted.filter(|size| *size > MOST_TOKENS) {
             faults.push(format!(
-                "[tokenizer] vocab_size = {size} is more than {MOST_TOKENS}"
+                "[tokenizer] vocab_size = {size} must be at most {MOST_TOKENS}"
             ));
         }
         faults

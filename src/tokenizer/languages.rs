@@ -35,7 +35,7 @@ impl Tokenizer {
     pub fn with_named_source_language(&self, name: &str) -> Result<Self, String> {
         let language = self.language_id(name)?;
         if !matches!(self.0.engine, Engine::Library(_)) {
-            let why = "has no place around the texts of a tokenizer of characters or bytes; take one of words or pieces";
+            let why = "cannot be used with a tokenizer of characters or bytes; use one of words or pieces";
             return Err(why.into());
         }
         let said = |e: Error| e.to_string();
@@ -59,7 +59,7 @@ impl Tokenizer {
             _ => {
                 let names: Vec<String> = all.iter().filter_map(|id| self.token(*id)).collect();
                 return Err(format!(
-                    "has no place: the tokenizer's file puts {} around a source, of which none is a language",
+                    "cannot be used: the tokenizer's file puts {} around a source, and none of these tokens is a language",
                     names.join(" ")
                 ));
             }

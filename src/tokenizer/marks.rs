@@ -248,7 +248,7 @@ fn missing(role: Role) -> Error {
         Role::Begin => "begins a text",
         Role::End => "ends a text",
         Role::Separator => "separates a source from its target",
-        Role::Pad => "fills up a row",
+        Role::Pad => "pads a row",
         Role::TargetLanguage => "names the language of a target",
     };
     let key = role.key();

@@ -320,7 +320,7 @@ fn span(vocab: &HashMap<String, u32>) -> Result<usize, String> {
     let most = (2 * vocab.len() + MOST_GAPS).min(i32::MAX as usize);
     if *id as usize >= most {
         return Err(format!(
-            "the token `{token}` has the id {id}, and there are {} tokens; number them without large gaps, below {most}",
+            "the token `{token}` has the id {id}, but there are {} tokens; ids must be below {most}, without large gaps",
             vocab.len()
         ));
     }

@@ -68,7 +68,7 @@ impl Tokenizer {
         match made.vocab_size() == expected {
             true => Ok(made),
             false => Err(Error::run(format!(
-                "the vocabulary has {} tokens with its special ones, not {expected}",
+                "the vocabulary has {} tokens with the special tokens instead of {expected}",
                 made.vocab_size()
             ))),
         }

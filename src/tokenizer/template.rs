@@ -61,7 +61,7 @@ impl Tokenizer {
         let all = || before.iter().chain(behind);
         if let Some(id) = all().find(|id| **id as usize >= self.vocab_size()) {
             return Err(Error::usage(format!(
-                "a text begins with the token {id}, and the vocabulary has {}, from 0 on",
+                "the special token {id} of a text must be below the vocabulary size {}",
                 self.vocab_size()
             )));
         }

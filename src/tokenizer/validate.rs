@@ -38,7 +38,7 @@ fn template(processor: &Value, depth: usize) -> Option<String> {
             let token = part["SpecialToken"]["id"].as_str();
             if let Some(token) = token.filter(|token| !tokens.contains_key(*token)) {
                 return Some(format!(
-                    "its template `{key}` has the token `{token}`, which its `special_tokens` lack"
+                    "its template `{key}` has the token `{token}`, which is not in its `special_tokens`"
                 ));
             }
         }
@@ -115,7 +115,7 @@ pub fn charsmap(bytes: &[u8]) -> Option<&'static str> {
     };
     let length = u32::from_le_bytes(*length) as usize;
     let Some((units, replacements)) = rest.split_at_checked(length / 4 * 4) else {
-        return Some("it is shorter than its length says");
+        return Some("it is shorter than its stated length");
     };
     let Ok(replacements) = std::str::from_utf8(replacements) else {
         return Some("its replacements are not UTF-8");
@@ -141,7 +141,7 @@ fn trie(units: &[usize], replacements: &str) -> Option<&'static str> {
         for byte in 1..=255 {
             let next = place ^ byte;
             let Some(unit) = units.get(next) else {
-                return Some("its trie leads beyond its end");
+                return Some("its trie points beyond its end");
             };
             if unit & (1 << 31 | 0xFF) != byte || std::mem::replace(&mut seen[next], true) {
                 continue;
@@ -150,7 +150,7 @@ fn trie(units: &[usize], replacements: &str) -> Option<&'static str> {
             if unit >> 8 & 1 == 1 {
                 let value = units.get(after).map(|leaf| leaf & ((1 << 31) - 1));
                 if !value.is_some_and(|at| replacements.is_char_boundary(at)) {
-                    return Some("a replacement begins outside of them");
+                    return Some("an entry points outside of its replacements");
                 }
             }
             open.push(after);
@@ -176,12 +176,12 @@ mod tests {
         assert_eq!(charsmap(&[1, 0]), Some("it has no length"));
         assert_eq!(
             charsmap(&[8, 0, 0, 0, 1]),
-            Some("it is shorter than its length says")
+            Some("it is shorter than its stated length")
         );
         assert_eq!(charsmap(&map(&[], "")), Some("its trie is empty"));
         assert_eq!(
             charsmap(&map(&[1 << 10], "")),
-            Some("its trie leads beyond its end")
+            Some("its trie points beyond its end")
         );
         // One letter: the root leads to node 256, where `a` has a leaf whose value is at 512 ^ 97.
         let mut units = vec![0u32; 1024];
@@ -191,11 +191,11 @@ mod tests {
         assert_eq!(charsmap(&map(&units, "x\0y")), None);
         assert_eq!(
             charsmap(&map(&units, "x")),
-            Some("a replacement begins outside of them")
+            Some("an entry points outside of its replacements")
         );
         assert_eq!(
             charsmap(&map(&units, "xé\0")),
-            Some("a replacement begins outside of them")
+            Some("an entry points outside of its replacements")
         );
     }
 

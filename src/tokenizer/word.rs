@@ -55,13 +55,13 @@ impl WordConfig {
         let most = self.names().len() + 2;
         if let Some(size) = self.vocab_size.filter(|size| *size <= most) {
             faults.push(format!(
-                "[tokenizer] vocab_size = {size} is too small: {LINE}, {UNKNOWN} and the special tokens are {most}; leave \
-                 it out for every word of the training text"
+                "[tokenizer] vocab_size = {size} is too small: {LINE}, {UNKNOWN} and the special tokens are {most}; remove it to keep every word of \
+                 the training text"
             ));
         }
         if self.min_count == 0 {
             faults.push(
-                "[tokenizer] min_count = 0 has no effect: every word of the vocabulary occurs at least once; leave it out"
+                "[tokenizer] min_count = 0 has no effect: every word of the vocabulary occurs at least once; remove it"
                     .into(),
             );
         }
@@ -90,7 +90,7 @@ impl WordConfig {
         let kept = frequent.count().min(room);
         if kept == 0 {
             return Err(Error::run(format!(
-                "no word of the training text occurs min_count = {} times; set [tokenizer] min_count lower",
+                "no word of the training text occurs min_count = {} times; lower [tokenizer] min_count",
                 self.min_count
             )));
         }

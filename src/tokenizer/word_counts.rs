@@ -64,7 +64,7 @@ fn of_piece(
 }
 
 fn unreadable(e: serde_json::Error) -> Error {
-    Error::run(format!("the tokenizer's own rules do not load: {e}"))
+    Error::run(format!("cannot load the rules of the tokenizer: {e}"))
 }
 
 fn failed(e: tokenizers::Error) -> Error {

@@ -248,11 +248,11 @@ impl Replays {
         })?;
         let Some(taken) = made.transpose()? else {
             let taken = self.taken.as_ref().map(|taken| taken.copy_sums(scored));
-            return taken.ok_or_else(|| Error::run("no step was recorded that could be replayed"));
+            return taken.ok_or_else(|| Error::run("no recorded step can be replayed"));
         };
         if places.is_some_and(|places| places != self::weight_addresses(moving.model())) {
             return Err(Error::run(
-                "the step cannot be replayed: it puts weights into other buffers; leave `replay` out of [train]",
+                "the step cannot be replayed: it moves weights to other buffers; remove `replay` from [train]",
             ));
         }
         let copied = taken.copy_sums(scored);
@@ -265,13 +265,13 @@ impl Replays {
 fn begin_replay<M: TrainableModel>(model: &M) -> Result<Replay> {
     if !parameters::states(model).is_empty() {
         return Err(Error::usage(
-            "[train] replay = true has no place for what batch norms keep of each step; leave it out",
+            "[train] replay = true does not support the running averages of batch norms; remove it",
         ));
     }
     let device = model.devices().into_iter().next();
     let replay = device.and_then(|device| Replay::new(&device));
     replay.ok_or_else(|| {
-        Error::usage("[train] replay = true needs a GPU and a build without `fusion`; leave it out")
+        Error::usage("[train] replay = true needs a GPU and a build without `fusion`; remove it")
     })
 }
 
@@ -305,8 +305,8 @@ fn inputs<M: TrainableModel>(model: &M, batches: &[Batch]) -> Result<Vec<TensorD
     for batch in batches {
         let Some(own) = model.inputs(batch) else {
             return Err(Error::usage(
-                "[train] replay = true replays steps of one shape: next-token prediction and masked_lm of texts of one length (no \
-                 padding, no pairs, no further losses) and image_classification; leave it out",
+                "[train] replay = true supports only steps of one shape: next-token prediction and masked_lm with texts of one length \
+                 (no padding, no pairs, no auxiliary losses) and image_classification; remove it",
             ));
         };
         all.extend(own);

@@ -44,7 +44,7 @@ impl Split {
     pub fn require_rows(&self) -> Result<()> {
         match self.contrasts_rows && self.source.len() == 1 {
             true => Err(Error::usage(
-                "there is one example to evaluate, and each is told from others: two at least",
+                "there is only one example to evaluate, but examples are compared with each other: at least 2 are needed",
             )),
             false => Ok(()),
         }
@@ -75,7 +75,7 @@ impl Scores {
         let value = value.ok_or_else(|| {
             let measured: Vec<&str> = self.metrics.keys().map(String::as_str).collect();
             Error::run(format!(
-                "[train] best_by = \"{metric}\" is not measured; there are: loss, {}",
+                "[train] best_by = \"{metric}\" is not measured; the metrics are: loss, {}",
                 measured.join(", ")
             ))
         })?;

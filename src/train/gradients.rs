@@ -44,7 +44,7 @@ pub fn accumulate_from<M: TrainableModel>(
 ) -> Gradient {
     match accumulate_until(model, batches, state, &|| false) {
         Ok(gradient) => gradient,
-        Err(_) => unreachable!("nothing asks for its end"),
+        Err(_) => unreachable!("the accumulation is never interrupted"),
     }
 }
 

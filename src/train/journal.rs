@@ -44,7 +44,7 @@ impl Journal {
     pub fn append(&mut self, line: &impl Serialize) -> Result<()> {
         let mut text = serde_json::to_vec(line).map_err(|e| {
             Error::run(format!(
-                "cannot write a line of {}: {e}",
+                "cannot write a line to {}: {e}",
                 self.path.display()
             ))
         })?;
@@ -86,7 +86,7 @@ fn require(path: &Path, found: u64, len: u64) -> Result<()> {
     match found < len {
         false => Ok(()),
         true => Err(Error::run(format!(
-            "{} has {found} bytes, but the checkpoint was written when it had {len}; its lines are lost",
+            "{} has {found} bytes, but it had {len} when the checkpoint was written; lines are missing",
             path.display()
         ))),
     }

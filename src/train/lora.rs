@@ -87,7 +87,7 @@ impl LoraConfig {
         at.count("rank", self.rank, MAX_RANK);
         at.positive("alpha", self.alpha);
         if self.targets.is_empty() {
-            let rule = "targets = [] names no weight: nothing gets an adapter; leave targets out for queries and values";
+            let rule = "targets = [] selects no weights, so there are no adapters; remove targets to adapt queries and values";
             at.fault(&["targets"], rule);
         }
         for (key, patterns) in [("targets", &self.targets), ("in_full", &self.in_full)] {
@@ -113,8 +113,8 @@ impl LoraConfig {
             .find(|p| p.role.kind == Some(ParameterKind::State))
         {
             return Err(Error::usage(format!(
-                "[lora] `{}` is an average that a norm moves in every step, so that the frozen model would change; take \
-                 norms that keep nothing (`layer`, `rms`), or leave [lora] out",
+                "[lora] `{}` is a running average that a norm updates in every step, so the frozen model would change; use \
+                 norms without running averages (`layer`, `rms`), or remove [lora]",
                 kept.path
             )));
         }
@@ -123,7 +123,7 @@ impl LoraConfig {
         let weights: Vec<Parameter> = weights.cloned().collect();
         if weights.is_empty() {
             return Err(Error::usage(
-                "[lora] the model has no linear maps that could get adapters; leave [lora] out",
+                "[lora] the model has no linear layers that could get adapters; remove [lora]",
             ));
         }
         let found = Patterns::of("lora", "targets", &self.targets)?.matching(&weights)?;
@@ -135,8 +135,8 @@ impl LoraConfig {
         let in_full: HashSet<ParamId> = in_full.map(|(p, _)| p.id).collect();
         if let Some(both) = targets.keys().find(|id| in_full.contains(id)) {
             return Err(Error::usage(format!(
-                "[lora] `{}` is matched by targets and by in_full: it either has an adapter or learns in full; change one \
-                 of them",
+                "[lora] `{}` matches both targets and in_full, but a weight either has an adapter or is trained in full; change \
+                 one of them",
                 targets[both]
             )));
         }

@@ -69,7 +69,7 @@ pub fn verify(folder: &Path) -> Result<Manifest> {
     let text = std::fs::read(&path).map_err(|e| match e.kind() {
         std::io::ErrorKind::NotFound => damaged(
             folder,
-            "it has no manifest.json: not a checkpoint, or one whose writing was cut short",
+            "it has no manifest.json: it is not a checkpoint, or it was not written completely",
         ),
         _ => Error::io("read", &path)(e),
     })?;
@@ -79,7 +79,7 @@ pub fn verify(folder: &Path) -> Result<Manifest> {
         return Err(damaged(
             folder,
             &format!(
-                "its format is `{}`, this program reads `{FORMAT}`",
+                "its format is `{}`, but this program reads `{FORMAT}`",
                 manifest.format
             ),
         ));
@@ -99,7 +99,7 @@ fn check(folder: &Path, name: &str, expected: &Entry) -> Result<()> {
     if Path::new(name).components().count() != 1 || name.starts_with('.') {
         return Err(damaged(
             folder,
-            &format!("manifest.json names `{name}`, which is not a file of the folder"),
+            &format!("manifest.json names `{name}`, which is not a file in the folder"),
         ));
     }
     let path = folder.join(name);
@@ -117,7 +117,7 @@ fn check(folder: &Path, name: &str, expected: &Entry) -> Result<()> {
         return Err(damaged(
             folder,
             &format!(
-                "{name} is {how}: {size} bytes, not {} as manifest.json says",
+                "{name} is {how}: it has {size} bytes, but manifest.json says {}",
                 expected.size
             ),
         ));
@@ -127,7 +127,7 @@ fn check(folder: &Path, name: &str, expected: &Entry) -> Result<()> {
         return Err(damaged(
             folder,
             &format!(
-                "{name} is damaged: its sha256 is {}, not {} as manifest.json says",
+                "{name} is damaged: its sha256 is {}, but manifest.json says {}",
                 found.sha256, expected.sha256
             ),
         ));

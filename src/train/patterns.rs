@@ -22,7 +22,7 @@ impl<'a> Patterns<'a> {
         let groups = patterns.iter().map(|pattern| {
             let group = ParamGroup::from_regex(pattern.as_str()).map_err(|_| {
                 Error::usage(format!(
-                    "[{table}] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+                    "[{table}] {key}: `{pattern}` is not a regular expression (syntax: https://docs.rs/regex)"
                 ))
             })?;
             Ok((pattern.as_str(), group))
@@ -77,7 +77,7 @@ impl<'a> Patterns<'a> {
     fn not_found<'p>(&self, pattern: &str, paths: impl Iterator<Item = &'p str>) -> Error {
         let some: Vec<String> = paths.take(3).map(|p| format!("`{p}`")).collect();
         Error::usage(format!(
-            "[{}] {}: `{pattern}` matches no parameter; they are named like {}",
+            "[{}] {}: `{pattern}` matches no parameter; parameters are named like {}",
             self.table,
             self.key,
             some.join(", ")

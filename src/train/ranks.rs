@@ -47,19 +47,19 @@ pub fn fault(ranks: usize, config: &TrainConfig) -> Option<String> {
     }
     let near = nearest(ranks, count);
     let step = match count {
-        1 => "the one micro-batch of a step".to_string(),
+        1 => "the single micro-batch of a step".to_string(),
         _ => format!("the {count} micro-batches of a step"),
     };
     let remedy = match smaller_micro_batch(ranks, config) {
         Some(size) => format!(", or set train.micro_batch_size = {size} for {ranks}"),
         None if config.batch_tokens.is_some() => {
-            ", or set train.micro_batch_size, the examples of a micro-batch".into()
+            ", or set train.micro_batch_size, the number of examples in a micro-batch".into()
         }
         None => String::new(),
     };
     Some(format!(
-        "{ranks} ranks cannot share {step}: each takes a whole subtree of their binary tree, so their number is a power \
-         of two that divides {count}; take {near}{remedy}"
+        "{ranks} ranks cannot share {step}: each rank computes a whole subtree of their binary tree, so the number of \
+         ranks must be a power of two that divides {count}; take {near}{remedy}"
     ))
 }
 
@@ -72,8 +72,8 @@ pub fn power_of_two_fault(ranks: usize) -> Option<String> {
     };
     (!ranks.is_power_of_two()).then(|| {
         format!(
-            "{ranks} ranks cannot share a step: each takes a whole subtree of the binary tree of its micro-batches, so \
-             their number is a power of two; take {near}"
+            "{ranks} ranks cannot share a step: each rank computes a whole subtree of the binary tree of its micro-batches, so \
+             the number of ranks must be a power of two; take {near}"
         )
     })
 }
@@ -119,7 +119,7 @@ mod tests {
         let remedy = "take 4, or set train.micro_batch_size = 4 for 8";
         assert!(told.ends_with(remedy), "{told}");
         let told = fault(2, &config(32, None)).unwrap();
-        assert!(told.contains("the one micro-batch of a step"), "{told}");
+        assert!(told.contains("the single micro-batch of a step"), "{told}");
         assert!(told.ends_with("take 1, or set train.micro_batch_size = 16 for 2"));
     }
 

@@ -111,7 +111,7 @@ pub fn time_segments<M: TrainableModel>(
     let mut state = model.empty_state();
     if state.is_none() {
         return Err(Error::usage(
-            "the model keeps nothing from one segment to the next; give attention a memory",
+            "the model carries no state from one segment to the next; give attention a memory",
         ));
     }
     let mut seconds = 0.0;

@@ -309,11 +309,11 @@ fn refusal(root: &Path) -> Error {
     let checkpoints = super::checkpoint::steps(root);
     Error::usage(match checkpoints.last() {
         Some(step) => format!(
-            "{shown} holds a run at step {step}; go on with `formwork resume {word}`, \
+            "{shown} contains a run at step {step}; continue it with `formwork resume {word}`, \
              start over with --fresh, or name another folder with --run DIR"
         ),
         None => format!(
-            "{shown} holds a run without a checkpoint; begin it again with `formwork resume {word}`, \
+            "{shown} contains a run without a checkpoint; start it again with `formwork resume {word}`, \
              start over with --fresh, or name another folder with --run DIR"
         ),
     })

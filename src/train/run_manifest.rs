@@ -58,7 +58,7 @@ impl RunManifest {
         match found.format == FORMAT {
             true => Ok(Some(found)),
             false => Err(damaged(format!(
-                "has the format `{}`, this program reads `{FORMAT}`",
+                "has the format `{}`, but this program reads `{FORMAT}`",
                 found.format
             ))),
         }
@@ -169,7 +169,7 @@ pub fn require_sealed(root: &Path, state: &State) -> Result<()> {
     match state.settings.is_empty() || path.exists() {
         true => Ok(()),
         false => Err(Error::run(format!(
-            "{} is missing: nothing says whether the files of the run are as they were; put it back from a copy of the run",
+            "{} is missing, so the files of the run cannot be verified; restore it from a copy of the run",
             path.display()
         ))),
     }
@@ -182,7 +182,7 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
     let present = current_entries(root)?;
     let wrong = |name: &str, what: String| {
         Error::run(format!(
-            "{} {what}; put the file back as it was (keys are changed with: formwork resume {} --set KEY=VALUE)",
+            "{} {what}; restore the original file (to change keys: formwork resume {} --set KEY=VALUE)",
             root.join(name).display(),
             shell_word(root)
         ))
@@ -193,14 +193,14 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
             if name == MACHINE {
                 continue;
             }
-            return Err(wrong(name, format!("is missing: {NAME} names it")));
+            return Err(wrong(name, format!("is missing, but {NAME} lists it")));
         };
         if !found.iter().all(|entry| allowed.contains(entry)) {
             let [found, allowed] = [found, allowed].map(|list| {
                 let sums = list.iter().map(|entry| entry.sha256.as_str());
                 sums.collect::<Vec<_>>().join(" or ")
             });
-            let what = format!("was changed: its sha256 is {found}, not {allowed} as {NAME} says");
+            let what = format!("was changed: its sha256 is {found}, but {NAME} says {allowed}");
             return Err(wrong(name, what));
         }
     }
@@ -208,7 +208,10 @@ fn check(root: &Path, manifest: Option<&RunManifest>) -> Result<()> {
         .keys()
         .find(|name| !manifest.files.contains_key(*name))
     {
-        Some(name) => Err(wrong(name, format!("is foreign: {NAME} does not name it"))),
+        Some(name) => Err(wrong(
+            name,
+            format!("is not part of the run: {NAME} does not list it"),
+        )),
         None => Ok(()),
     }
 }
@@ -233,7 +236,7 @@ fn current_entries(root: &Path) -> Result<BTreeMap<String, Vec<Entry>>> {
 
 fn entry_of(bytes: &[u8]) -> Result<Entry> {
     let (sum, size) =
-        digest::sha256(bytes).map_err(|e| Error::run(format!("cannot sum bytes: {e}")))?;
+        digest::sha256(bytes).map_err(|e| Error::run(format!("cannot compute a checksum: {e}")))?;
     Ok(Entry {
         size,
         sha256: digest::hex(&sum),

@@ -66,7 +66,7 @@ pub fn refuse_symlinks_in(folder: &Path) -> Result<()> {
 pub fn require_target(root: &Path) -> Result<()> {
     match root.read_link() {
         Ok(target) if !root.exists() => Err(Error::usage(format!(
-            "{} is a symbolic link, and its target {} is missing: make that folder, or name another with --run DIR",
+            "{} is a symbolic link, and its target {} is missing: create that folder, or name another with --run DIR",
             root.display(),
             target.display()
         ))),
@@ -76,7 +76,7 @@ pub fn require_target(root: &Path) -> Result<()> {
 
 fn refusal(path: &Path) -> Error {
     Error::run(format!(
-        "{} is a symbolic link; the files of a run are not written through links: put the file itself in its place",
+        "{} is a symbolic link; the files of a run are not written through links: replace the link with the file itself",
         path.display()
     ))
 }
@@ -147,8 +147,8 @@ impl FolderGuard {
                 )))
             }
             _ => Err(Error::run(format!(
-                "{} was moved or deleted while the run trains in it; nothing more is written: resume it where it lies \
-                 now, with: formwork resume FOLDER",
+                "{} was moved or deleted during training; nothing more is written to it; resume the run where it is now, \
+                 with: formwork resume FOLDER",
                 self.root.display()
             ))),
         }

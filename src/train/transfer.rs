@@ -228,7 +228,7 @@ impl TransferConfig {
                     let from = data.shape().to_vec();
                     match resample((path.as_str(), &data), &shape, how) {
                         _ if repeated.match_path(&path) && resampled.match_path(&path) => {
-                            faults.push(format!("`{path}` is named by resample and by repeat"));
+                            faults.push(format!("`{path}` matches both resample and repeat; remove it from one of them"));
                         }
                         // This table is the same in both runs.
                         Some(other) if other == data => {
@@ -241,7 +241,7 @@ impl TransferConfig {
                             taken.insert(path, other);
                         }
                         None => faults.push(format!(
-                            "`{path}` of the shape {from:?} cannot be {word} to {shape:?} (`new` lets it begin anew)"
+                            "`{path}` with the shape {from:?} cannot be {word} to {shape:?} (list it in `new` to initialise it)"
                         )),
                     }
                 }
@@ -266,7 +266,9 @@ impl TransferConfig {
                 }
                 // Runs with other losses do not have it.
                 None if is_training_only(&path) => done.new.push(path),
-                None => faults.push(format!("`{path}` is not there (`new` lets it begin anew)")),
+                None => faults.push(format!(
+                    "`{path}` is not in the file (list it in `new` to initialise it)"
+                )),
             }
         }
         let unused: Vec<String> = stored.into_keys().collect();
@@ -274,7 +276,7 @@ impl TransferConfig {
             match skip.match_path(&path) || is_training_only(&path) {
                 true => done.skipped.push(path),
                 false => faults.push(format!(
-                    "`{path}` is there and not in the model (`skip` leaves it out)"
+                    "`{path}` is in the file but not in the model (list it in `skip` to ignore it)"
                 )),
             }
         }
@@ -282,7 +284,7 @@ impl TransferConfig {
         for ((key, given), lengthened) in keys.into_iter().zip(lengthened) {
             if !given.is_empty() && !lengthened && faults.is_empty() {
                 return Err(Error::usage(format!(
-                    "[init] {key} changes nothing: what it names is as long there as here; leave it out"
+                    "[init] {key} has no effect: the parameters that it names have the same length in both runs; remove it"
                 )));
             }
         }
@@ -321,7 +323,7 @@ impl TransferConfig {
         let held: Vec<_> = held.map(|(p, _)| p.id).collect();
         if held.len() == all.len() {
             return Err(Error::usage(
-                "[init] freeze matches every parameter: nothing is left to learn",
+                "[init] freeze matches every parameter, so none is left to train",
             ));
         }
         Ok(model.freeze_group(ParamGroup::from_ids(held)))

@@ -88,7 +88,7 @@ impl Guard {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = error_response(
                 StatusCode::METHOD_NOT_ALLOWED,
-                "the runs are read alone: GET",
+                "the runs are read-only; use GET",
             );
             let allowed = HeaderValue::from_static("GET, HEAD");
             response.headers_mut().insert(header::ALLOW, allowed);
@@ -99,7 +99,8 @@ impl Guard {
             let ours = host
                 .and_then(|host| host.to_str().ok())
                 .is_some_and(is_loopback);
-            let why = "this is not the host that is asked for; open http://127.0.0.1 with the port";
+            let why =
+                "the Host header does not name this machine; open http://127.0.0.1 with the port";
             return (!ours).then(|| error_response(StatusCode::FORBIDDEN, why));
         }
         if self.has_valid_cookie(request.headers()) {
@@ -109,7 +110,7 @@ impl Guard {
             Some(given) if self.is_token(given) => Some(self.accept_token(given)),
             _ => Some(error_response(
                 StatusCode::UNAUTHORIZED,
-                "a token is needed: open the address that `formwork watch` printed, or send `Authorization: Bearer TOKEN`",
+                "a token is required; open the address that `formwork watch` printed, or send `Authorization: Bearer TOKEN`",
             )),
         }
     }
@@ -152,8 +153,11 @@ pub async fn authorize(
 /// If the system provides no random bytes.
 pub fn new_token() -> Result<String> {
     let mut bytes = [0; 32];
-    getrandom::fill(&mut bytes)
-        .map_err(|e| Error::run(format!("the system gives no random bytes for a token: {e}")))?;
+    getrandom::fill(&mut bytes).map_err(|e| {
+        Error::run(format!(
+            "the system provides no random bytes for a token: {e}"
+        ))
+    })?;
     Ok(digest::hex(&bytes))
 }
 

@@ -66,8 +66,8 @@ impl LineSink for JournalReader {
         // A resumed run may report some steps again.
         let notes = match (&line.note, line.diverged, line.skipped) {
             (Some(note), ..) => Some(("note", shortened(note))),
-            (None, true, _) => Some(("warning", "the loss is no number: the run ended".into())),
-            (None, false, true) => Some(("warning", "the step was left out".into())),
+            (None, true, _) => Some(("warning", "the loss is not a number; the run ended".into())),
+            (None, false, true) => Some(("warning", "the step was skipped".into())),
             (None, false, false) => None,
         };
         if let Some((kind, text)) = notes {

@@ -72,14 +72,14 @@ impl Server {
     pub fn bind(options: Options) -> Result<Self> {
         if !options.folder.is_dir() {
             return Err(Error::usage(format!(
-                "no folder {}; runs lie in `checkpoints` unless --run named another",
+                "there is no folder {}; runs are in `checkpoints` unless --run named another folder",
                 options.folder.display()
             )));
         }
         let (host, port) = (options.host.as_str(), options.port);
         let addresses = (host, port).to_socket_addrs();
         let addresses: Vec<SocketAddr> = addresses
-            .map_err(|e| Error::usage(format!("--host: no address of `{host}`: {e}")))?
+            .map_err(|e| Error::usage(format!("--host: cannot resolve `{host}`: {e}")))?
             .collect();
         let listener = TcpListener::bind(&addresses[..]).map_err(|e| bind_error(&options, &e))?;
         let at = |e| Error::run(format!("cannot listen at {host}:{port}: {e}"));
@@ -144,7 +144,7 @@ impl Server {
         match stop.is_raised() {
             true => Ok(()),
             false => Err(Error::run(
-                "the folder is no longer looked at: a failure of formwork",
+                "the folder is no longer being scanned; this is a bug in formwork",
             )),
         }
     }
@@ -152,15 +152,15 @@ impl Server {
 
 fn bind_error(options: &Options, error: &std::io::Error) -> Error {
     let (host, port) = (&options.host, options.port);
-    let remedy = "name another with --port N, or take any that is free with --port 0";
+    let remedy = "choose another port with --port N, or any free port with --port 0";
     Error::usage(match error.kind() {
         std::io::ErrorKind::AddrInUse => format!("port {port} of {host} is in use; {remedy}"),
         std::io::ErrorKind::PermissionDenied => {
-            format!("port {port} of {host} is not for this user; {remedy}")
+            format!("this user may not open port {port} of {host}; {remedy}")
         }
         std::io::ErrorKind::AddrNotAvailable => {
             format!(
-                "--host: {host} is no address of this machine; 127.0.0.1 is, and 0.0.0.0 stands for all of them"
+                "--host: {host} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all of its addresses"
             )
         }
         _ => format!("cannot listen at {host}:{port}: {error}; {remedy}"),

@@ -125,13 +125,13 @@ async fn run_response(
     let Ok(Path(run)) = run else {
         return error_response(
             StatusCode::BAD_REQUEST,
-            "the name of the run is not UTF-8; /api/runs has their names",
+            "the name of the run is not UTF-8; /api/runs lists the names of all runs",
         );
     };
     let Some(folder) = shared.index.path_of(&run) else {
         return error_response(
             StatusCode::NOT_FOUND,
-            "there is no such run; /api/runs has their names",
+            "there is no such run; /api/runs lists the names of all runs",
         );
     };
     match tokio::task::spawn_blocking(move || read(&shared, &run, &folder)).await {

@@ -182,8 +182,8 @@ fn what_skips_cannot_be_is_refused() {
         (
             "\"post\"",
             "\"pre\"",
-            "x.toml:5: [model.residual_scale] kind = \"admin\" scales the stream of sums that a norm stands behind, and \
-             norm_placement is \"pre\"; set it to \"post\"",
+            "x.toml:5: [model.residual_scale] kind = \"admin\" scales the residual sums before a norm, but norm_placement is \
+             \"pre\"; set it to \"post\"",
         ),
         (
             "\"post\"",
@@ -193,7 +193,7 @@ fn what_skips_cannot_be_is_refused() {
         (
             "\"admin\" }",
             "\"admin\" }\nshare_layers = { kind = \"all\" }",
-            "share_layers has layers with one scale between them; leave one of them out",
+            "layers that share parameters (share_layers) have one scale; remove one of them",
         ),
         (
             "\"admin\" }",

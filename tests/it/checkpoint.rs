@@ -88,7 +88,7 @@ fn damage_is_refused_by_name_and_the_newest_whole_one_is_found() {
             if name != "manifest.json" {
                 let size = bytes.len();
                 let told = format!(
-                    "{name} is truncated: {length} bytes, not {size} as manifest.json says"
+                    "{name} is truncated: it has {length} bytes, but manifest.json says {size}"
                 );
                 assert!(message.ends_with(&told), "{message}");
             }
@@ -112,10 +112,10 @@ fn foreign_checkpoints_are_refused() {
     };
     assert_eq!(
         message(saved.load_model(net(5, 1)).unwrap_err()),
-        "model.safetensors does not fit the model: `blocks.0.weight` has the shape [4, 4], the model wants [5, 5]; \
-         `blocks.0.bias` has the shape [4], the model wants [5]; \
-         `blocks.1.weight` has the shape [4, 4], the model wants [5, 5]; \
-         `head` has the shape [4, 3], the model wants [5, 3]"
+        "model.safetensors does not fit the model: `blocks.0.weight` has the shape [4, 4], but the model needs [5, 5]; \
+         `blocks.0.bias` has the shape [4], but the model needs [5]; \
+         `blocks.1.weight` has the shape [4, 4], but the model needs [5, 5]; \
+         `head` has the shape [4, 3], but the model needs [5, 3]"
     );
     let mut other = net(4, 1);
     let last = other.blocks.pop().unwrap();
@@ -143,7 +143,7 @@ fn foreign_checkpoints_are_refused() {
     );
     let adamw = optim::build(&OptimizerConfig::default(), &other).unwrap();
     let text = message(saved.load_optimizer(adamw, &other).err().unwrap());
-    assert!(text.contains("is no parameter of this model"), "{text}");
+    assert!(text.contains("is not a parameter of this model"), "{text}");
 }
 
 #[test]

@@ -196,8 +196,8 @@ fn what_is_not_counted_is_told_at_its_line() {
     let error = weights.resolve("task.of", &classes, &Endless).unwrap_err();
     let told = locate_error(&loaded, error).to_string();
     let rule = format!(
-        "student.toml:{}: [task.of] class_weights = \"balanced\" counts the classes of the training examples, which this data draws \
-         without end",
+        "student.toml:{}: [task.of] class_weights = \"balanced\" counts the classes of the training examples, but this data generates them without \
+         end",
         line.unwrap() + 1
     );
     assert!(told.contains(&rule), "{told}");
@@ -214,17 +214,17 @@ fn faults_are_told() {
     for (weights, rule) in [
         (
             "[1.0, 0.0]",
-            "[task.class_weights] weights: number 2 is 0.0; a weight must be 1e-6 to 1e6",
+            "[task.class_weights] weights: weight 2 is 0.0; it must be between 1e-6 and 1e6",
         ),
-        ("[-1.0]", "weights: number 1 is -1.0"),
-        ("[1e60]", "weights: number 1 is 1e60"),
-        ("[0.0, 0.0]", "weights: number 1 is 0.0"),
-        ("[1e-6, 2e6]", "weights: number 2 is 2000000.0"),
+        ("[-1.0]", "weights: weight 1 is -1.0"),
+        ("[1e60]", "weights: weight 1 is 1e60"),
+        ("[0.0, 0.0]", "weights: weight 1 is 0.0"),
+        ("[1e-6, 2e6]", "weights: weight 2 is 2000000.0"),
     ] {
         says(&given(weights), rule);
     }
     let several = "kind = \"multi_label_classification\"\npositive_weights = [1.0, -2.0]";
-    says(&with(several), "positive_weights: number 2 is -2.0");
+    says(&with(several), "positive_weights: weight 2 is -2.0");
     let files = Files::images();
     let two = "task.class_weights={ kind = \"given\", weights = [1.0, 2.0] }";
     let told = data(&files, two).err().unwrap().to_string();

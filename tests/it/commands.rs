@@ -226,7 +226,7 @@ fn wrong_arguments_exit_with_2_and_say_why() {
         (vec!["resume", &missing], "there is no run folder"),
         (
             vec!["resume", "experiments/quickstart.toml"],
-            "is a file, and `resume` takes the folder of a run",
+            "is a file, but `resume` expects the folder of a run",
         ),
         (vec!["plan"], "<FILE>"),
         (vec!["plan", "--preset", "gpt3"], "gpt3"),
@@ -236,7 +236,7 @@ fn wrong_arguments_exit_with_2_and_say_why() {
         ),
         (
             vec!["train", "experiments/quickstart.toml", "--device", "flex:1"],
-            "takes no number",
+            "is a single device",
         ),
         (
             vec!["verify", "experiments/bench/lm_s.toml"],
@@ -244,8 +244,8 @@ fn wrong_arguments_exit_with_2_and_say_why() {
         ),
         (
             vec!["import", "google/none", &missing],
-            "there is no folder google/none, and `import` reads one that is on disk; a model of the hub comes to one with: hf \
-             download google/none --local-dir none",
+            "there is no folder google/none; `import` reads a folder on disk; download a model of the hub with: hf download \
+             google/none --local-dir none",
         ),
         (vec!["trian"], "unrecognized subcommand"),
     ] {

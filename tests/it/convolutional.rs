@@ -239,7 +239,7 @@ fn faults_stand_at_their_lines() {
         folder,
         "widths = [1, 2]",
         "widths = [0]",
-        "x.toml:6: [model] widths has 0, which is not from 1 to 1024",
+        "x.toml:6: [model] widths contains 0, which is not between 1 and 1024",
     );
     says(folder, "widths = [1, 2]", "widths = []", "x.toml:6: ");
     says(folder, "filters = 16", "filters = 0", "x.toml:7: ");
@@ -248,7 +248,7 @@ fn faults_stand_at_their_lines() {
         folder,
         task,
         &format!("{task}\npooling = \"first\""),
-        "leave it out for \"max\"",
+        "remove it for \"max\"",
     );
     let dropped = format!("{task}\ndropout = 0.1");
     says(

@@ -299,8 +299,8 @@ fn faults_of_their_keys() {
             "kind = \"linear\", scale = 0.5",
             "scale = 0.5 has no effect on kind = \"linear\"",
         ),
-        ("kind = \"linear\", softcap = 5.0", "forms no scores"),
-        ("kind = \"performer\", softcap = 5.0", "forms no scores"),
+        ("kind = \"linear\", softcap = 5.0", "computes no scores"),
+        ("kind = \"performer\", softcap = 5.0", "computes no scores"),
         (
             "kind = \"performer\", features = 0",
             "features = 0 is not between 1 and",
@@ -312,7 +312,7 @@ fn faults_of_their_keys() {
         ("kind = \"performer\", kernel = \"cosine\"", "cosine"),
         (
             "kind = \"performer\", memory = 8",
-            "cannot look at earlier segments",
+            "cannot attend to earlier segments",
         ),
         ("kind = \"linear\", features = 8", "features"),
     ] {
@@ -324,15 +324,15 @@ fn faults_of_their_keys() {
     for (set, said) in [
         (
             "model.dropout_attention=0.1",
-            "makes no weight for a query and a key",
+            "computes no weights of queries and keys",
         ),
         (
             "model.position={ kind = \"alibi\" }",
-            "cannot be carried by attention of kind = \"linear\"",
+            "cannot be used with attention of kind = \"linear\"",
         ),
         (
             "model.position={ kind = \"rotary\" }",
-            "cannot be carried by attention of kind = \"linear\"",
+            "cannot be used with attention of kind = \"linear\"",
         ),
     ] {
         let linear = "model.attention={ kind = \"linear\", n_heads = 4 }";

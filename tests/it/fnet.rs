@@ -83,17 +83,17 @@ fn the_mixer_stands_in_encoders() {
     let tokens = "kind = \"random_tokens\"\nvocab_size = 7\ncontext = 8";
     says(
         &text("kind = \"decoder\"", "kind = \"causal_lm\"", tokens),
-        "mixer = { kind = \"fourier\" } reads both ways, and this stack reads from left to right; use it in an encoder",
+        "mixer = { kind = \"fourier\" } reads both ways, but this stack reads from left to right; use it in an encoder",
     );
     let rotary = "kind = \"encoder\"\nposition = { kind = \"rotary\" }";
     says(
         &text(rotary, task, data),
-        "this position scheme acts in attention, and no layer has any",
+        "this position scheme acts in attention, but no layer has attention",
     );
     let late =
         "kind = \"encoder\"\nposition = { kind = \"learned\" }\ndropout_after_projection = true";
     says(
         &text(late, task, data),
-        "dropout_after_projection = true has no effect without a projection; set d_embedding or leave it out",
+        "dropout_after_projection = true has no effect without a projection; set d_embedding or remove it",
     );
 }

@@ -313,7 +313,7 @@ fn pairs_of_tokenizers_are_written_as_marian_s() {
     let chars = Tokenizer::build(&chars, &["abc"]).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let why = hf::write_pair(dir.path(), [&chars, &chars], ModelInputs::default());
-    assert!(why.unwrap().unwrap_err().contains("no unigram model"));
+    assert!(why.unwrap().unwrap_err().contains("not a unigram model"));
     assert!(std::fs::read_dir(dir.path()).unwrap().next().is_none());
 }
 

@@ -149,7 +149,7 @@ fn wrong_tensors_are_listed() {
     let dir = folder(&config, &weights);
     assert_eq!(
         message(dir.path()),
-        "DIR: tensor `transformer.wpe.weight` has the shape [24, 16]; config.json makes it [16, 24]\n\
+        "DIR: tensor `transformer.wpe.weight` has the shape [24, 16]; config.json requires [16, 24]\n\
          DIR: tensor `transformer.h.1.ln_2.bias` [24] is missing"
     );
     let (config, mut weights) = golden("llama");
@@ -199,14 +199,14 @@ fn wrong_configs_are_refused() {
     refused(
         "gpt_neox",
         json!({ "rotary_pct": 1.5, "partial_rotary_factor": 1.5, "num_hidden_layers": 9_000 }),
-        "DIR/config.json: rotary positions need heads of an even width and a part of at most 1; \
-         here heads are 8 wide and the part is 1.5 \
+        "DIR/config.json: rotary positions need an even head size and a rotated fraction of at most 1; \
+         the head size is 8 and the fraction is 1.5 \
          (`hidden_size` = 32, `partial_rotary_factor` = 1.5, `rotary_pct` = 1.5, `num_attention_heads` = 4)",
     );
     refused(
         "gpt_neox",
         json!({ "num_hidden_layers": 9_000 }),
-        "DIR: holds 28 tensors, too few for the 9000 layers of config.json",
+        "DIR: contains 28 tensors, too few for the 9000 layers of config.json",
     );
     refused(
         "gpt_neox",
@@ -216,10 +216,10 @@ fn wrong_configs_are_refused() {
             "vocab_size": 16_777_217,
             "max_position_embeddings": 1_073_741_825,
         }),
-        "DIR/config.json: `max_position_embeddings` = 1073741825 is more than 1073741824, which no model comes near\n\
-         DIR/config.json: `num_hidden_layers` = 10001 is more than 10000, which no model comes near\n\
-         DIR/config.json: `intermediate_size` = 1099511627775 is more than 4194304, which no model comes near\n\
-         DIR/config.json: `vocab_size` = 16777217 is more than 16777216, which no model comes near",
+        "DIR/config.json: `max_position_embeddings` = 1073741825 must be at most 1073741824\n\
+         DIR/config.json: `num_hidden_layers` = 10001 must be at most 10000\n\
+         DIR/config.json: `intermediate_size` = 1099511627775 must be at most 4194304\n\
+         DIR/config.json: `vocab_size` = 16777217 must be at most 16777216",
     );
 }
 
@@ -236,9 +236,9 @@ fn damaged_folders_are_refused() {
     std::fs::write(&file, b"abc").unwrap();
     assert!(message(dir.path()).contains("shorter than 8 bytes"));
     std::fs::remove_file(&file).unwrap();
-    assert!(message(dir.path()).contains("nor an index of shards of either"));
+    assert!(message(dir.path()).contains("nor a shard index of either"));
     std::fs::write(dir.path().join("pytorch_model.bin"), b"").unwrap();
-    assert!(message(dir.path()).contains("is not a file of PyTorch's weights"));
+    assert!(message(dir.path()).contains("is not a PyTorch weights file"));
     std::fs::write(dir.path().join("config.json"), "{").unwrap();
     assert!(message(dir.path()).contains("config.json: is not JSON"));
 }

@@ -291,7 +291,7 @@ fn a_step_that_scores_nothing_says_so() {
             job.train = Planted::without_targets(job.train.clone(), 24..32);
         });
         let said = run.ended.as_ref().unwrap_err().to_string();
-        let why = "step 4 diverged: nothing in its batch is scored";
+        let why = "step 4 diverged: its batch has no scored position";
         assert!(
             said.contains(why) && !said.contains("learning rate"),
             "{said}"

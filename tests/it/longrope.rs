@@ -159,7 +159,7 @@ fn faults_of_its_keys_are_told() {
         ),
         (
             with(&good, &good, "original_context = 64"),
-            "kind = \"longrope\" needs factor, the new length over the trained one, or magnitude in its place",
+            "kind = \"longrope\" needs factor, the ratio of the new length to the trained one, or magnitude instead",
         ),
         (
             with(
@@ -167,7 +167,7 @@ fn faults_of_its_keys_are_told() {
                 &good,
                 "original_context = 64, factor = 4.0, magnitude = 1.1",
             ),
-            "factor has no effect beside magnitude",
+            "factor has no effect with magnitude",
         ),
         (
             with(&good, &good, "original_context = 64, factor = 0.5"),

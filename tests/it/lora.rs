@@ -239,7 +239,7 @@ fn faults_name_the_key_and_the_remedy() {
         (&["lora.alpha=-1.0"], &["[lora]", "alpha", "above 0"]),
         (
             &["lora.targets=[]"],
-            &["[lora]", "targets", "leave targets out"],
+            &["[lora]", "targets", "remove targets"],
         ),
         (
             &["lora.targets=[\"(\"]"],
@@ -259,12 +259,12 @@ fn faults_name_the_key_and_the_remedy() {
         ),
         (
             &["lora.in_full=[\"query\"]"],
-            &["[lora]", "targets and by in_full"],
+            &["[lora]", "both targets and in_full"],
         ),
         (&["lora.ranks=2"], &["[lora]", "did you mean", "rank"]),
         (
             &["lora.rank=2", "init.freeze=[\"embedding\"]"],
-            &["freeze", "no effect", "leave it out"],
+            &["freeze", "no effect", "remove it"],
         ),
         (
             &[

@@ -192,43 +192,43 @@ fn what_goes_by_the_width_otherwise_is_refused() {
         (
             "kind = \"adamw\"\nlr = 1e-2\nbetas = [0.9, 0.95]\neps = 1e-12",
             "kind = \"sgd\"\nlr = 1e-2",
-            "[optimizer] mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\"",
+            "[optimizer] mup scales learning rates, so it needs steps whose length does not depend on the size of the gradient: use \"adamw\", \"adam\", \"radam\", \"nadam\", \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\"",
         ),
         (
             "kind = \"constant\"",
             "kind = \"noam\"\nwarmup_steps = 2",
-            "[schedule] kind = \"noam\" goes by the width of the model, and mup does as well",
+            "[schedule] kind = \"noam\" depends on the width of the model, and so does mup",
         ),
         (
             "kind = \"multi_head\"",
             "kind = \"linear\"",
-            "mup does not know how the parameters of \"linear\" scale with the width; use \"multi_head\"",
+            "mup has no rule for how the parameters of \"linear\" scale with the width; use \"multi_head\"",
         ),
         (
             "position = { kind = \"learned\" }",
             "position = { kind = \"learned\" }\nfeed_forward = { kind = \"moe\", n_experts = 4 }",
-            "mup does not know how the parameters of \"moe\" scale with the width; use \"dense\" or \"gated\"",
+            "mup has no rule for how the parameters of \"moe\" scale with the width; use \"dense\" or \"gated\"",
         ),
         (
             "position = { kind = \"learned\" }",
             "position = { kind = \"learned\" }\nembedding_scale = true",
-            "embedding_scale = true is a factor that goes by the width of the model",
+            "embedding_scale = true scales by the width of the model",
         ),
         (
             "position = { kind = \"learned\" }",
             "position = { kind = \"learned\" }\ninit = \"t5\"",
-            "mup scales deviations of the initial weights, and kind = \"t5\" has its own",
+            "mup scales the deviations of the initial weights, but kind = \"t5\" has its own",
         ),
         (
             "kind = \"adamw\"",
             "kind = \"adam\"",
-            "[optimizer] weight_decay of \"adam\" passes through the moments, where no rate of mup's reaches it",
+            "[optimizer] weight_decay of \"adam\" is part of the moments, where the learning rates of mup do not scale it",
         ),
         (
             "[tokenizer]",
             "[[model.layers]]\nattention = { kind = \"multi_head\", n_heads = 2 }\n[[model.layers]]\nmixer = { kind = \"mamba\" }\n[tokenizer]",
-            "x.toml:14: [[model.layers]] 2 mixer: mup does not know how the parameters of \"mamba\" scale with the width; use attention of \
-             kind \"multi_head\" or",
+            "x.toml:14: [[model.layers]] 2 mixer: mup has no rule for how the parameters of \"mamba\" scale with the width; use \
+             attention of kind \"multi_head\" or",
         ),
         (
             "[model.mup]\nd_model = 8",

@@ -50,7 +50,9 @@ fn gains_of_another_kind_of_norm_are_refused() {
     let (status, said) = failure(&arguments(folder, "refused", &rms));
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("are of norms of kind \"layer\" in the other run and of kind \"rms\" here"),
+        said.contains(
+            "belong to norms of kind \"layer\" in the other run and of kind \"rms\" here"
+        ),
         "{said}"
     );
     assert!(!folder.join("refused").exists());

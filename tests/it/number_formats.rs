@@ -245,7 +245,7 @@ fn weights_beyond_the_range_of_the_format_are_refused_by_name() {
     let filled = weights::fill(model(), given([1.0, -65_519.0])).unwrap();
     let values: Vec<f32> = filled.one.val().into_data().iter().collect();
     assert_eq!(values, [1.0, -65_504.0]);
-    let expected = "[train] dtype = \"f16\" ends at 65504, and weights lie beyond it: `one` has 70000; set it to \"bf16\" or \
+    let expected = "[train] dtype = \"f16\" has the largest value 65504, but weights exceed it: `one` has 70000; set it to \"bf16\" or \
                     \"f32\"";
     let refused = |error: formwork::error::Error| {
         assert!(error.to_string().contains(expected), "{error}");

@@ -313,7 +313,7 @@ fn files_name_their_format_and_its_version() {
         load_weights(net.clone(), &file).err().unwrap(),
     ] {
         let said = error.to_string();
-        assert!(said.contains("model.safetensors is of version 3"), "{said}");
+        assert!(said.contains("model.safetensors has version 3"), "{said}");
         assert!(said.contains("newer formwork"), "{said}");
     }
     let (status, said) = {

@@ -17,7 +17,7 @@ fn optimizer_faults_are_named() {
     assert_eq!(
         faults(serde_json::json!({"kind": "sgd", "lr": -1.0, "nesterov": true})),
         [
-            "nesterov and dampening act on momentum, which is 0",
+            "nesterov and dampening have no effect with momentum = 0",
             "lr = -1 is not a positive number"
         ]
     );
@@ -26,8 +26,8 @@ fn optimizer_faults_are_named() {
             serde_json::json!({"kind": "adam", "betas": [0.9, 1.0], "groups": [{"match": "x"}]})
         ),
         [
-            "[optimizer.groups.0] group `x` changes nothing; give it `lr_scale` or `weight_decay`",
-            "betas holds 1, which is not in [0, 1)"
+            "[optimizer.groups.0] group `x` has no effect; set `lr_scale` or `weight_decay`",
+            "betas has the value 1, which is not in [0, 1)"
         ]
     );
     assert_eq!(
@@ -40,8 +40,8 @@ fn optimizer_faults_are_named() {
     assert_eq!(
         faults(serde_json::json!({"kind": "radam", "betas": [1.0, 0.5]})),
         [
-            "betas holds 0.5 for the second moment, with which no step of radam is adaptive; it wants more than 2/3",
-            "betas holds 1, which is not in [0, 1)"
+            "betas has 0.5 for the second moment, with which radam has no adaptive steps; it must be above 2/3",
+            "betas has the value 1, which is not in [0, 1)"
         ]
     );
     assert_eq!(
@@ -55,20 +55,20 @@ fn optimizer_faults_are_named() {
         faults(serde_json::json!({"kind": "adopt", "betas": [-0.1, 0.9999], "lr": 0.0})),
         [
             "lr = 0 is not a positive number",
-            "betas holds -0.1, which is not in [0, 1)"
+            "betas has the value -0.1, which is not in [0, 1)"
         ]
     );
     assert_eq!(
         faults(serde_json::json!({"kind": "ademamix", "alpha": -1.0, "betas": [0.9, 0.999, 1.0]})),
         [
             "alpha = -1.0 is not between 0 and 1e37",
-            "betas holds 1, which is not in [0, 1)"
+            "betas has the value 1, which is not in [0, 1)"
         ]
     );
     assert_eq!(
         faults(serde_json::json!({"kind": "schedule_free", "eps": 0.0, "betas": [1.0, 0.999]})),
         [
-            "betas holds 1, which is not in [0, 1)",
+            "betas has the value 1, which is not in [0, 1)",
             "eps = 0 is not a positive number"
         ]
     );

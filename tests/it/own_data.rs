@@ -94,7 +94,7 @@ fn classes_have_the_numbers_of_the_run() {
             let (status, said) = failure(&words);
             assert_eq!(status, 2, "{said}");
             assert!(
-                said.contains("valid.tsv is not what the run began with"),
+                said.contains("valid.tsv differs from the one that the run began with"),
                 "{said}"
             );
             words.push("--other-data");
@@ -164,7 +164,7 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
     assert_eq!(status, 2, "{said}");
     assert!(said.contains("no file or folder"), "{said}");
     let remedy = format!(
-        "where it moved, `formwork resume {shown} --set data.path=NEW` takes its new place"
+        "if it was moved, set its new path with `formwork resume {shown} --set data.path=NEW`"
     );
     assert!(said.contains(&remedy), "{said}");
     let (status, said) = failure(&["eval", &shown]);
@@ -189,7 +189,7 @@ fn a_run_and_its_data_move_together_apart_and_by_name() {
     let (status, said) = failure(&["resume", &shown, "--set", "train.steps=14", "--set", &set]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("other.tsv is not what the run began with"),
+        said.contains("other.tsv differs from the one that the run began with"),
         "{said}"
     );
 }
@@ -250,7 +250,7 @@ fn another_content_of_the_same_size_and_date_is_noticed() {
     let (status, said) = failure(&["resume", &run, "--set", "train.steps=6"]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("train.tsv is not what the run began with"),
+        said.contains("train.tsv differs from the one that the run began with"),
         "{said}"
     );
     fs::write(&table, text).unwrap();

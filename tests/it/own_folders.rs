@@ -82,8 +82,8 @@ fn pictures_that_came_or_went_are_named() {
         }
         let (status, said) = failure(&words);
         assert_eq!(status, 2, "{said}");
-        let differences = "shapes is not what the run began with (dark/90.png is new, light/01.png is new, light/1.png is gone): its \
-                           content changed";
+        let differences = "shapes differs from the one that the run began with (dark/90.png is new, light/01.png is new, \
+                           light/1.png is gone): its content changed";
         assert!(said.contains(differences), "{said}");
     }
     // Once restored, the pictures are the same data; each prediction names its picture.

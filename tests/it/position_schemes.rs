@@ -254,15 +254,15 @@ fn faults_of_their_keys() {
         ),
         (
             "kind = \"transformer_xl\", clamp_len = 9, clamp_len_at_evaluation = 9",
-            "clamp_len_at_evaluation has no effect: it is clamp_len; leave it out",
+            "clamp_len_at_evaluation has no effect: it equals clamp_len; remove it",
         ),
         (
             "kind = \"disentangled\", terms = []",
-            "terms takes \"c2p\", \"p2c\" or both, each once; without any use kind = \"none\"",
+            "terms accepts \"c2p\", \"p2c\" or both, each once; for neither, use kind = \"none\"",
         ),
         (
             "kind = \"disentangled\", terms = [\"c2p\", \"c2p\"]",
-            "terms takes \"c2p\"",
+            "terms accepts \"c2p\"",
         ),
         (
             "kind = \"disentangled\", terms = [\"p2p\"]",
@@ -270,7 +270,7 @@ fn faults_of_their_keys() {
         ),
         (
             "kind = \"disentangled\", max_distance = 4, buckets = 8",
-            "buckets = 8 must be at least 2, and half of them less than max_distance − 1 = 3",
+            "buckets = 8 must be at least 2, and its half must be less than max_distance − 1 = 3",
         ),
         (
             "kind = \"disentangled\", norm = { kind = \"layer\", eps = 0.0 }",
@@ -278,15 +278,15 @@ fn faults_of_their_keys() {
         ),
         (
             "kind = \"axial\", axial_shape = [2, 2]",
-            "axial_shape = [2, 2] has 4 places, fewer than the context of",
+            "axial_shape = [2, 2] has 4 positions, fewer than the context of",
         ),
         (
             "kind = \"axial\", axial_widths = [3, 4]",
-            "axial_widths = [3, 4] make 7, not d_model =",
+            "axial_widths = [3, 4] sum to 7, not to d_model =",
         ),
         (
             "kind = \"learned_2d\"",
-            "kind = \"learned_2d\" is for images; a decoder reads lines of tokens: use \"learned\"",
+            "kind = \"learned_2d\" is for images, but a decoder reads sequences of tokens: use \"learned\"",
         ),
     ] {
         let set = format!("model.position={{ {keys} }}");

@@ -79,7 +79,7 @@ fn train_says_what_to_train_first() {
     let text = said(&refused);
     assert_eq!(refused.status.code(), Some(2), "{text}");
     assert!(
-        text.contains("train that first: formwork train base.toml"),
+        text.contains("train it first: formwork train base.toml"),
         "{text}"
     );
     assert!(text.contains("next.toml:"), "{text}");
@@ -107,8 +107,8 @@ fn wrong_files_are_named() {
     file(at, "sweep", sweep);
     file(at, "four", &from("sweep"));
     for (name, wanted) in [
-        ("one", "it leads back to this file"),
-        ("three", "there is no such file, and no run"),
+        ("one", "it refers back to this file"),
+        ("three", "there is no such file or run"),
         ("four", "it has [ablation]"),
     ] {
         let file = format!("{name}.toml");

@@ -114,15 +114,15 @@ fn questions_in_rows_are_those_of_squad_s_format() {
         ),
         (
             json!({ "context": null, "question": "?", "answers": [] }),
-            "nothing in `context`",
+            "`context` is empty",
         ),
         (
             json!({ "context": "a b", "question": "?", "answers": { "text": ["b"], "answer_start": [1] } }),
-            "does not stand at character 1",
+            "is not at character 1",
         ),
         (
             json!({ "context": "a b", "question": "?", "answers": { "text": ["b"], "answer_start": [] } }),
-            "`answers` has 1 in `text` and 0 in `answer_start`",
+            "`answers` has 1 entries in `text`, but 0 in `answer_start`",
         ),
     ] {
         let file = write("wrong.jsonl", format!("{row}\n"));
@@ -256,7 +256,7 @@ fn faults_of_files_of_questions_name_their_place() {
     refused(
         EXPERIMENT,
         &moved,
-        &["question `0-person` does not stand at character 1"],
+        &["question `0-person` is not at character 1"],
     );
     let mut silent = file(4, 0);
     silent["data"][1]["paragraphs"][0]["qas"][2]["is_impossible"] = false.into();

@@ -119,7 +119,7 @@ fn a_language_model_goes_on_as_a_reader() {
             .replace("n_layers", &format!("head_bias = {bias}\nn_layers"));
         let file = written(folder.path(), "own.toml", &own);
         let (status, said) = failure(&["check", "--keys-only", &file]);
-        let says = "[model] head_bias has no effect: it is about scores of the vocabulary";
+        let says = "[model] head_bias has no effect: it applies to scores of the vocabulary";
         assert!(status == 2 && said.contains(says), "{said}");
     }
     let below = DECODER.replace("n_layers", "head_bias = true\nn_layers");

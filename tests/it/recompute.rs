@@ -282,12 +282,12 @@ fn keys_without_effect_are_faults() {
         (
             "experiments/smoke/tiny.toml",
             &["train.recompute=true", "model.reversible={}"][..],
-            "recompute = true has no effect: a reversible stack computes all of its activations anew; leave it out",
+            "recompute = true has no effect: a reversible stack recomputes all of its activations anyway; remove it",
         ),
         (
             "experiments/causal_lm/shakespeare_char_lstm.toml",
             &["train.recompute=true"],
-            "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"recurrent\" has none",
+            "recompute = true has no effect: it applies to the blocks of a transformer, and kind = \"recurrent\" has none",
         ),
         (
             "experiments/smoke/tiny.toml",

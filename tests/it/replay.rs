@@ -8,23 +8,23 @@ fn keys_that_do_not_go_with_it_are_faults() {
     for (sets, words) in [
         (
             &[][..],
-            "replay = true has no effect: device = \"flex\" has no recordings of launches",
+            "replay = true has no effect: device = \"flex\" cannot record launches",
         ),
         (
             &["optimizer={kind=\"lamb\",lr=1e-3}"],
-            "replay = true needs an optimizer that moves weights and moments in place: kind = \"adamw\"",
+            "replay = true needs an optimizer that updates weights and moments in place: [optimizer] kind = \"adamw\"",
         ),
         (
             &["train.on_divergence=\"skip\""],
-            "replay = true needs steps that the host does not decide on",
+            "replay = true needs steps without decisions of the host",
         ),
         (
             &["train.spike_factor=3.0"],
-            "replay = true needs steps that the host does not decide on",
+            "replay = true needs steps without decisions of the host",
         ),
         (
             &["train.carry_state=true"],
-            "replay = true has no place for the state that rows pass on",
+            "replay = true cannot record the state that rows pass on",
         ),
         (
             &["train.dtype=\"bf16\""],

@@ -274,11 +274,11 @@ fn columns_without_room_are_named() {
     let table = |text: &str| text.lines().nth(2).unwrap().to_owned();
     assert!(table(&narrow).contains("final valid loss"), "{narrow}");
     assert!(!table(&narrow).contains("items/s"), "{narrow}");
-    assert!(narrow.contains("without room"), "{narrow}");
+    assert!(narrow.contains("did not fit"), "{narrow}");
     assert!(narrow.contains("time; "), "{narrow}");
     for wide in [view(&c, true, Some(400)), view(&c, true, None)] {
         assert!(
-            table(&wide).contains("items/s") && !wide.contains("without room"),
+            table(&wide).contains("items/s") && !wide.contains("did not fit"),
             "{wide}"
         );
     }
@@ -296,7 +296,7 @@ fn scores_of_evaluations_of_their_own_make_no_columns() {
     let shown = view(&c, true, None);
     assert!(shown.contains("test loss"), "{shown}");
     assert!(!shown.contains("valid@8 loss"), "{shown}");
-    assert!(shown.contains("also have the scores of valid@8"), "{shown}");
+    assert!(shown.contains("also show the scores of valid@8"), "{shown}");
     let page = terminal::markdown(&sheet::without_settings(&c).text(false));
     assert!(page.contains("valid@8 loss"), "{page}");
     assert_eq!(

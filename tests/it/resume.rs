@@ -270,7 +270,7 @@ fn damage_is_refused_and_the_newest_whole_checkpoint_goes_on() {
     let ended = formwork(&["resume", &shown, "--plain"]).output().unwrap();
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}");
-    assert!(said.contains("passed over"), "{said}");
+    assert!(said.contains("skipped"), "{said}");
     assert!(said.contains("model.safetensors"), "{said}");
     assert_eq!(
         fs::read(&newest).unwrap(),
@@ -306,7 +306,7 @@ fn a_journal_that_lost_lines_goes_back_to_a_checkpoint_that_has_all_of_its_own()
     let said = String::from_utf8(ended.stderr).unwrap();
     assert!(ended.status.success(), "{said}");
     assert!(
-        said.contains("passed over: checkpoint") && said.contains("its lines are lost"),
+        said.contains("skipped: checkpoint") && said.contains("lines are missing"),
         "{said}"
     );
     assert_eq!(lines(), whole);

@@ -212,19 +212,19 @@ fn what_a_reversible_stack_cannot_be_is_refused() {
     for (sets, words) in [
         (
             &["model.norm_placement=\"post\""][..],
-            "norm_placement = \"post\" normalises sums; set it to \"pre\" or \"sandwich\"",
+            "norm_placement = \"post\" normalises the sums; set it to \"pre\" or \"sandwich\"",
         ),
         (
             &["model.norm_placement=\"parallel\""],
-            "norm_placement = \"parallel\" has both layers read one stream",
+            "norm_placement = \"parallel\" feeds one stream to both layers",
         ),
         (
             &["model.position={ kind = \"learned_per_layer\" }"],
-            "position = \"learned_per_layer\" changes the one before every layer",
+            "position = \"learned_per_layer\" changes one stream before every layer",
         ),
         (
             &["model.reversible.join=\"concatenation\""],
-            "join = \"concatenation\" makes states of 64 elements, and the scores are made with vectors of 32: set \
+            "join = \"concatenation\" produces hidden states of 64 elements, but the embeddings that score tokens have 32: set \
              tie_embeddings = false, or join = \"mean\"",
         ),
         (
@@ -233,7 +233,7 @@ fn what_a_reversible_stack_cannot_be_is_refused() {
         ),
         (
             &["model.attention={ kind = \"multi_head\", n_heads = 4, memory = 4 }"],
-            "reversible keeps two streams, and memory is of one",
+            "reversible keeps two streams, but memory is for one",
         ),
     ] {
         let mut arguments = vec!["check", "experiments/smoke/tiny.toml", "--set"];
@@ -252,7 +252,7 @@ fn what_a_reversible_stack_cannot_be_is_refused() {
     ];
     let (status, said) = failure(&spans);
     assert!(
-        status == 2 && said.contains("has cross-attention, too"),
+        status == 2 && said.contains("also has cross-attention"),
         "{said}"
     );
 }

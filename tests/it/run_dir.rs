@@ -29,13 +29,13 @@ fn a_run_is_not_overwritten_unasked() {
     assert!(is_run(&root));
     assert_eq!(
         said(RunDir::create(&root, Existing::Refuse), &root),
-        "RUN holds a run without a checkpoint; begin it again with `formwork resume RUN`, start over with \
+        "RUN contains a run without a checkpoint; start it again with `formwork resume RUN`, start over with \
          --fresh, or name another folder with --run DIR"
     );
     std::fs::create_dir(root.join("steps/00000012")).unwrap();
     assert_eq!(
         said(RunDir::create(&root, Existing::Refuse), &root),
-        "RUN holds a run at step 12; go on with `formwork resume RUN`, start over with --fresh, \
+        "RUN contains a run at step 12; continue it with `formwork resume RUN`, start over with --fresh, \
          or name another folder with --run DIR"
     );
     std::fs::write(root.join("notes.txt"), "mine").unwrap();
@@ -61,7 +61,7 @@ fn other_folders_are_left_alone() {
     std::fs::write(temp.path().join("config.json"), "{}").unwrap();
     let told = said(RunDir::open(temp.path()), temp.path());
     assert!(
-        told.contains("becomes one with: formwork import "),
+        told.contains("to convert a Hugging Face folder: formwork import "),
         "{told}"
     );
     let none = temp.path().join("none");
@@ -246,7 +246,7 @@ fn journals_are_cut_to_the_checkpoint() {
     assert_eq!(
         said(Journal::open(&path, 10_000), &path),
         format!(
-            "RUN has {} bytes, but the checkpoint was written when it had 10000; its lines are lost",
+            "RUN has {} bytes, but it had 10000 when the checkpoint was written; lines are missing",
             again.len()
         )
     );

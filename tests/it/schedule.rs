@@ -131,11 +131,11 @@ fn schedule_faults_are_named() {
     }
     assert_eq!(
         faults("kind = \"cosine\"\nwarmup_steps = 100"),
-        ["warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over"]
+        ["warmup_steps = 100 leaves none of [train] steps = 100 for the decay"]
     );
     assert_eq!(
         faults("kind = \"linear\"\nwarmup_steps = 50\ndecay_steps = 50"),
-        ["warmup_steps = 50 leaves nothing of a decay that ends at decay_steps = 50"]
+        ["warmup_steps = 50 leaves no steps for a decay that ends at decay_steps = 50"]
     );
     assert_eq!(
         faults("kind = \"linear\"\nmin_lr = 0.1"),
@@ -143,7 +143,7 @@ fn schedule_faults_are_named() {
     );
     assert_eq!(
         faults("kind = \"wsd\"\nmin_lr = 0.0\nfinal_fraction = 0.1"),
-        ["min_lr and final_fraction say the same thing; keep one"]
+        ["min_lr and final_fraction both set the final learning rate; keep one"]
     );
     assert_eq!(
         faults("kind = \"wsd\"\nwarmup_steps = 90\ndecay_fraction = 0.2"),
@@ -154,7 +154,7 @@ fn schedule_faults_are_named() {
         ("power = nan", "power = NaN is not above 0 and at most 100"),
         (
             "warmup_steps = 100",
-            "warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over",
+            "warmup_steps = 100 leaves none of [train] steps = 100 for the decay",
         ),
     ] {
         assert_eq!(faults(&format!("kind = \"polynomial\"\n{keys}")), [wanted]);
@@ -164,15 +164,15 @@ fn schedule_faults_are_named() {
         ("growth = 0.5", "growth = 0.5 is not between 1 and 10"),
         (
             "warmup_steps = 100",
-            "warmup_steps = 100 leaves nothing of [train] steps = 100 to decay over",
+            "warmup_steps = 100 leaves none of [train] steps = 100 for the decay",
         ),
         (
             "cycles = 101",
-            "cycles = 101 of growth = 1 leave less than a step to the first of them, between warmup_steps = 0 and [train] steps = 100",
+            "cycles = 101 with growth = 1 leave less than one step for the first cycle, between warmup_steps = 0 and [train] steps = 100",
         ),
         (
             "warmup_steps = 40\ndecay_steps = 70\ngrowth = 2.0\ncycles = 5",
-            "cycles = 5 of growth = 2 leave less than a step to the first of them, between warmup_steps = 40 and decay_steps = 70",
+            "cycles = 5 with growth = 2 leave less than one step for the first cycle, between warmup_steps = 40 and decay_steps = 70",
         ),
     ] {
         assert_eq!(
@@ -220,7 +220,7 @@ fn what_makes_room_for_a_schedule_is_named() {
         let text = RIGHT.replacen(written, schedule, 1);
         let mut sets = vec![format!("train.steps={steps}")];
         let told = judged(&text, &sets).unwrap_err().to_string();
-        let remedy = told.split_once("; make room with: ");
+        let remedy = told.split_once("; it fits with: ");
         let (_, remedy) = remedy.unwrap_or_else(|| panic!("{told}"));
         let more = remedy.split("--set ").map(str::trim);
         sets.extend(more.filter(|set| !set.is_empty()).map(String::from));
@@ -231,8 +231,8 @@ fn what_makes_room_for_a_schedule_is_named() {
     let told = judged(&text, &[String::from("train.steps=10")]).unwrap_err();
     assert_eq!(
         told.to_string(),
-        "--set train.steps=10: [schedule] warmup_steps = 4000 is more than [train] steps = 10 (warmup_steps by default); make \
-         room with: --set schedule.warmup_steps=10"
+        "--set train.steps=10: [schedule] warmup_steps = 4000 is more than [train] steps = 10 (warmup_steps by default); it \
+         fits with: --set schedule.warmup_steps=10"
     );
 }
 

@@ -70,7 +70,7 @@ fn files_that_say_what_a_run_is_must_be_as_they_were() {
         fs::write(&path, before).unwrap();
     }
     fs::write(run.join("target_tokenizer.json"), "{}").unwrap();
-    refused(&shown, "target_tokenizer.json is foreign");
+    refused(&shown, "target_tokenizer.json is not part of the run");
     fs::remove_file(run.join("target_tokenizer.json")).unwrap();
     let tokenizer = fs::read(run.join("tokenizer.json")).unwrap();
     fs::remove_file(run.join("tokenizer.json")).unwrap();
@@ -161,7 +161,7 @@ fn a_checkpoint_of_another_step_or_without_its_average_is_refused() {
         let (status, said) = failure(&["eval", &shown, "--checkpoint", which]);
         assert_eq!(status, 1, "{said}");
         assert!(
-            said.contains("state.json is that of step 7, and the folder that of step 10"),
+            said.contains("state.json is of step 7, but the folder is of step 10"),
             "{said}"
         );
     }
@@ -197,7 +197,7 @@ fn an_average_that_is_not_a_number_is_refused_by_name() {
         fs::write(&path, bytes).unwrap();
         reseal(&newest);
         refused(&shown, "ema.safetensors does not fit the model: `");
-        refused(&shown, "holds values that are infinite or not numbers");
+        refused(&shown, "contains values that are infinite or not numbers");
         let (_, said) = failure(&["eval", &shown, "--checkpoint", "average:1"]);
         assert!(said.contains("infinite or not numbers"), "{said}");
     }
@@ -250,7 +250,7 @@ fn nothing_is_written_through_a_link() {
     let ended = formwork(&["eval", &shown]).output().unwrap();
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
-        said.contains("the scores were not kept: ") && said.contains("symbolic link"),
+        said.contains("the scores were not saved: ") && said.contains("symbolic link"),
         "{said}"
     );
     fs::remove_file(run.join("scores.lock")).unwrap();
@@ -325,7 +325,7 @@ fn a_folder_that_moves_or_vanishes_is_missed() {
         let said = String::from_utf8(ended.stderr).unwrap();
         assert_eq!(ended.status.code(), Some(1), "{said}");
         assert!(
-            said.contains("run was moved or deleted while the run trains in it"),
+            said.contains("run was moved or deleted during training"),
             "{said}"
         );
         assert!(!run.exists(), "a folder was made anew");

@@ -130,8 +130,11 @@ fn groups_without_effect_are_refused() {
     for (keys, words) in [
         ("groups = 4", "groups has no effect without top_groups"),
         ("top_groups = 4", "top_groups has no effect without groups"),
-        ("groups = 4, top_groups = 4", "leaves no group out"),
-        ("groups = 3, top_groups = 2", "makes no groups = 3"),
+        ("groups = 4, top_groups = 4", "excludes no group"),
+        (
+            "groups = 3, top_groups = 2",
+            "cannot be divided into groups = 3",
+        ),
         ("groups = 8, top_groups = 2", "of 2 or more experts each"),
         (
             "groups = 4, top_groups = 1, top_k = 3",

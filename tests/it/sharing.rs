@@ -240,29 +240,29 @@ fn faults_of_sharing_name_the_key_and_the_remedy() {
     for (sets, words) in [
         (
             &[all, "model.n_layers=1"][..],
-            "there is 1 layer, which has none to share with",
+            "there is only 1 layer",
         ),
         (
             &["model.share_layers={ kind = \"all\", groups = 2 }"],
-            "share_layers has no effect: each of 2 layers has parameters of its own; take fewer groups, or leave it out",
+            "share_layers has no effect: each of 2 layers has its own parameters; use fewer groups, or remove it",
         ),
         (
             &["model.share_layers={ kind = \"all\", cycle = 2 }"],
-            "share_layers has no effect: each of 2 layers has parameters of its own; take a shorter cycle, or leave it out",
+            "share_layers has no effect: each of 2 layers has its own parameters; use a shorter cycle, or remove it",
         ),
         (
             &[
                 "model.share_layers={ kind = \"attention\", groups = 2, cycle = 2 }",
                 "model.n_layers=4",
             ],
-            "each of 4 layers has parameters of its own; take fewer groups or a shorter cycle, or leave it out",
+            "each of 4 layers has its own parameters; use fewer groups or a shorter cycle, or remove it",
         ),
         (
             &[
                 "model.share_layers={ kind = \"attention\", groups = 2 }",
                 "model.n_layers=5",
             ],
-            "n_layers = 5 is not a multiple of that",
+            "n_layers = 5 is not a multiple of",
         ),
         (
             &["model.share_layers={ kind = \"all\", groups = 0 }"],
@@ -284,7 +284,7 @@ fn faults_of_sharing_name_the_key_and_the_remedy() {
                 "model.layers=[{ attention = { kind = \"multi_head\", n_heads = 4 } }, { attention = { kind = \
                  \"sliding_window\", n_heads = 4, window = 2 } }]",
             ],
-            "layers 1 and 2 of [[model.layers]] would share what mixes their positions, which differ; set cycle = 2",
+            "layers 1 and 2 of [[model.layers]] would share the layer that mixes positions, but it differs; set cycle = 2",
         ),
         (
             &[

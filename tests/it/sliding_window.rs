@@ -109,7 +109,7 @@ fn faults_of_its_keys() {
         ("window = 0", "window = 0 is not between 1 and"),
         (
             "dilation = [1, 2]",
-            "dilation has 2 numbers; it takes one for each of n_heads = 4",
+            "dilation has 2 numbers; it needs one for each of n_heads = 4",
         ),
         (
             "dilation = [1, 2, 0, 1]",
@@ -117,11 +117,11 @@ fn faults_of_its_keys() {
         ),
         (
             "dilation = [1, 1, 1, 1]",
-            "dilation has no effect: heads have 1 without it",
+            "dilation has no effect: 1 is the default of all heads",
         ),
         (
             "window = 1, dilation = [1, 2, 1, 1]",
-            "window = 1 is the position itself",
+            "window = 1 contains only the position itself",
         ),
         ("windows = 3", "`windows`"),
     ] {

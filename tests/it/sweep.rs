@@ -71,7 +71,9 @@ impl Place {
 
 /// Returns the cells whose processes were started, according to a sweep's messages.
 fn begun(said: &str) -> Vec<String> {
-    let lines = said.lines().filter_map(|line| line.strip_suffix(": begun"));
+    let lines = said
+        .lines()
+        .filter_map(|line| line.strip_suffix(": started"));
     let mut cells: Vec<String> = lines.map(str::to_string).collect();
     cells.sort();
     cells

@@ -203,7 +203,7 @@ fn faults_of_tagged_files_name_their_place() {
         );
         assert!(!Path::new(&run).join("steps").exists(), "{said}");
     };
-    let says = &["train.conll:2", "no column 2: the line has 1"];
+    let says = &["train.conll:2", "there is no column 2: the line has 1"];
     refused(TAGGED, "anna\tB-person\nlives\n", says);
     refused(
         TAGGED,
@@ -219,7 +219,7 @@ fn faults_of_tagged_files_name_their_place() {
     let named = TAGGED.replace("context", "tag = \"ner\"\ncontext");
     refused(&named, unknown, &["own.toml", "tag = `ner` is a name"]);
     let same = TAGGED.replace("context", "tag = 1\ncontext");
-    refused(&same, unknown, &["word and tag are the same column, 1"]);
+    refused(&same, unknown, &["word and tag both name the column 1"]);
     let other = TAGGED.replace("token_classification", "text_classification");
     refused(
         &other,
@@ -279,7 +279,7 @@ fn texts_get_their_numbers() {
     );
     let (status, said) = failure(&["eval", &run, "--confusion"]);
     assert!(
-        status == 2 && said.contains("tells no classes apart"),
+        status == 2 && said.contains("does not predict classes"),
         "{said}"
     );
 }
@@ -319,7 +319,7 @@ fn faults_of_numbers_name_their_place() {
         "good\t1\n",
         &[
             "reads texts with a class",
-            "gives texts with a number; set `label` in place of `score`",
+            "gives texts with a number; set `label` instead of `score`",
         ],
     );
 }

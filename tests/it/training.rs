@@ -30,7 +30,7 @@ fn ruined_weights_stop_the_run_and_are_not_saved() {
     let said = String::from_utf8(ended.stderr).unwrap();
     assert_eq!(ended.status.code(), Some(1), "{said}");
     assert!(said.contains("diverged: the loss is NaN"), "{said}");
-    assert!(said.contains("its batch holds the samples ["), "{said}");
+    assert!(said.contains("its batch contains the samples ["), "{said}");
     assert!(said.contains("there is no earlier checkpoint"), "{said}");
     assert!(said.contains("on_divergence = \"skip\""), "{said}");
     assert!(formwork::train::checkpoint::steps(&run).is_empty());

@@ -268,7 +268,7 @@ fn what_cannot_be_watched_is_said_in_one_line() {
     let (status, said) = crate::binary::failure(&["watch", &format!("{shown}/none")]);
     assert_eq!(status, 2);
     assert!(
-        said.starts_with("error: no folder ") && said.lines().count() == 1,
+        said.starts_with("error: there is no folder ") && said.lines().count() == 1,
         "{said}"
     );
     let watch = Watch::start(folder.path(), &[]);
@@ -276,11 +276,11 @@ fn what_cannot_be_watched_is_said_in_one_line() {
     let (status, said) = crate::binary::failure(&["watch", &shown, "--port", &port]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("is in use; name another with --port N") && said.lines().count() == 1,
+        said.contains("is in use; choose another port with --port N") && said.lines().count() == 1,
         "{said}"
     );
     let (status, said) = crate::binary::failure(&["watch", &shown, "--host", "192.0.2.1"]);
     assert_eq!(status, 2);
-    assert!(said.contains("no address of this machine"), "{said}");
+    assert!(said.contains("not an address of this machine"), "{said}");
     assert_eq!(get(watch.port, "/", &[]).status, 200);
 }

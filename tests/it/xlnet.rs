@@ -210,12 +210,12 @@ fn orders_and_segments_stand_where_they_can() {
         (
             "attention = { kind = \"sliding_window\", window = 2 }",
             order,
-            "hides keys by an order that it draws, and attention of kind = \"sliding_window\" has keys of its own choice",
+            "hides keys according to a random order, but attention of kind = \"sliding_window\" chooses its own keys",
         ),
         (
             "mask_decoder = {}",
             order,
-            "mask_decoder cannot stand beside the stream of queries of [task] kind = \"permuted_lm\"; leave it out",
+            "mask_decoder cannot be combined with the query stream of [task] kind = \"permuted_lm\"; remove it",
         ),
         (
             told,
@@ -225,7 +225,7 @@ fn orders_and_segments_stand_where_they_can() {
         (
             told,
             "kind = \"permuted_lm\"\npairs = \"sentence_order\"",
-            "pairs = \"sentence_order\" is for a task that tells the order",
+            "pairs = \"sentence_order\" needs a task that predicts the order",
         ),
         (
             "position = { kind = \"transformer_xl\", segments = 1 }",
@@ -235,7 +235,7 @@ fn orders_and_segments_stand_where_they_can() {
         (
             "pooler_input = \"last\"",
             order,
-            "pooler_input = \"last\" has no effect without a pooler; set pooler = true or leave it out",
+            "pooler_input = \"last\" has no effect without a pooler; set pooler = true or remove it",
         ),
     ] {
         says(&text(model, task), rule);

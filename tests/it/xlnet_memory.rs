@@ -213,13 +213,13 @@ fn a_memory_stands_where_rows_continue() {
             "memory = 4",
             "kind = \"permuted_lm\"\npairs = \"next_sentence\"",
             carried,
-            "memory has no effect beside pairs",
+            "memory has no effect with pairs",
         ),
         (
             "memory = 4, same_length = true",
             order,
             carried,
-            "same_length counts the keys before a query, and this stack reads both ways",
+            "same_length counts the keys before a query, but this stack reads both ways",
         ),
         (
             "memory = 0",

@@ -86,14 +86,15 @@ fn check(args: &EvaluateArgs) -> Result<()> {
     for (flag, value) in sizes.chain(lengths) {
         if !(1..=LONGEST).contains(&value) {
             return Err(Error::usage(format!(
-                "{flag} {value} is not 1 to {LONGEST}"
+                "{flag} {value} must be between 1 and {LONGEST}"
             )));
         }
     }
     let fits = |length: &&usize| segment_length(args, **length) >= **length;
     match args.attention_length.iter().find(fits) {
         Some(length) => Err(Error::usage(format!(
-            "--attention-length {length} leaves no memory beside segments of {} tokens; make it longer, or --segment shorter",
+            "--attention-length {length} leaves no room for a memory next to segments of {} tokens; increase it, or reduce \
+             --segment",
             segment_length(args, *length)
         ))),
         None => Ok(()),
@@ -116,8 +117,8 @@ fn time_with_memory(args: &EvaluateArgs, length: usize) -> Result<TokenTime> {
     let mut loaded = load_experiment(args.memory.as_deref(), MEMORY, sets, args)?;
     if !loaded.experiment.model.set_evaluation_memory(memory) {
         return Err(Error::usage(format!(
-            "{}: no layer remembers earlier segments (memory of [model.attention]), so that no attention has the length \
-             {length}; name a model with a memory first",
+            "{}: no layer has a memory of earlier segments ([model.attention] memory), so no attention reaches the length \
+             {length}; give a model with a memory first",
             loaded.path.display()
         )));
     }
@@ -159,7 +160,7 @@ fn model(loaded: &LoadedExperiment) -> Result<(Objective, RandomTexts)> {
     let model = parameters::materialize(assemble::objective(experiment, &shape, &device)?);
     if model.networks().language_model.is_none() {
         return Err(Error::usage(format!(
-            "{} is of the task {}, which continues no text",
+            "{} has the task {}, which does not continue text",
             loaded.path.display(),
             experiment.task.kind()
         )));

@@ -61,7 +61,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     ] {
         if !(1..=1 << 20).contains(&value) {
             return Err(Error::usage(format!(
-                "--{flag} {value} is not 1 to 1048576"
+                "--{flag} {value} must be between 1 and 1048576"
             )));
         }
     }
@@ -72,7 +72,7 @@ pub fn run(args: GenerateArgs) -> Result<()> {
     let model = repacked_for_decoding(assemble::objective(experiment, &data.shape, &device)?);
     let Some(decoder) = model.networks().language_model else {
         return Err(Error::usage(format!(
-            "{} is of the task {}, which continues no text",
+            "{} has the task {}, which does not continue text",
             args.file.display(),
             experiment.task.kind()
         )));
@@ -131,8 +131,8 @@ fn require_memory(args: &GenerateArgs, experiment: &Experiment, vocab: usize) ->
     match needed <= limit {
         true => Ok(()),
         false => Err(Error::usage(format!(
-            "--batch {batch} x (--prompt {prompt} + --tokens {tokens}) need about {} of memory, and {gives} {}; make one of \
-             them smaller, or, if the estimate is wrong, set {}=SIZE",
+            "--batch {batch} x (--prompt {prompt} + --tokens {tokens}) need about {} of memory, but {gives} {}; reduce one of \
+             them, or, if the estimate is wrong, set {}=SIZE",
             bytes(needed),
             bytes(limit),
             machine::MEMORY_VARIABLE

@@ -24,8 +24,8 @@ pub(super) fn show(
         Some(answer) => (text, answer),
         None if is_templated(opened) => {
             return Err(Error::usage(
-                "the run reads conversations: give a prompt with --text and the answer to it with --pair, or both in a line of --input \
-                 with a tab between them",
+                "the run reads conversations; give a prompt with --text and its answer with --pair, or both in one line of \
+                 --input, separated by a tab",
             ));
         }
         None => ("", text),

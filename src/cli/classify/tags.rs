@@ -30,8 +30,8 @@ pub(super) fn show(
     let unread = tagged.iter().filter(|tag| tag.is_none()).count();
     if unread > 0 {
         output::note(format!(
-            "{unread} word(s) have no tag: they lie beyond the {} tokens that the model was trained on, or the tokenizer \
-             leaves nothing of them",
+            "{unread} word(s) have no tag: they are beyond the {} tokens that the model was trained on, or the tokenizer \
+             produces no tokens from them",
             opened.shape.context
         ));
     }
@@ -52,13 +52,15 @@ fn tag_words(
     pair: Option<&str>,
 ) -> Result<Vec<TagWithProbability>> {
     if pair.is_some() {
-        return Err(Error::usage("the run reads single texts: leave --pair out"));
+        return Err(Error::usage("the run reads single texts; remove --pair"));
     }
     if words.is_empty() {
         return Err(Error::usage("the text has no words"));
     }
     let Some(tokenizer) = &opened.tokenizers.text else {
-        return Err(Error::usage("the run has no tokenizer, and reads no texts"));
+        return Err(Error::usage(
+            "the run has no tokenizer, so it cannot read text",
+        ));
     };
     let (item, firsts) = words::read(words, opened.shape.context, tokenizer)?;
     let places: Vec<i32> = firsts.iter().flatten().map(|at| *at as i32).collect();

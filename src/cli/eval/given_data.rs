@@ -58,7 +58,7 @@ fn data_config(files: &[PathBuf], opened: &OpenedRun) -> Result<DataConfig> {
         data.data_set().example_form() != ExampleForm::Images && data.data_set().paths().is_empty();
     if opened.tokenizers.text.is_none() && reads_text {
         return Err(Error::usage(
-            "--data: the run has no tokenizer, so that it reads no text; import it from a folder that has one",
+            "--data: the run has no tokenizer, so it cannot read text; import it from a folder that has one",
         ));
     }
     let absolute = |file: &PathBuf| std::path::absolute(file).map_err(Error::io("find", file));

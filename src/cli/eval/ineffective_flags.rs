@@ -12,23 +12,20 @@ use crate::experiment::open::OpenedRun;
 pub(super) fn require_effective(args: &EvalArgs, opened: &OpenedRun) -> Result<()> {
     if args.predictions.is_some() && args.names.is_given() {
         return Err(Error::usage(
-            "--predictions has no effect with --class or --prompt; `classify` tells single images",
+            "--predictions has no effect with --class or --prompt; use `classify` for single images",
         ));
     }
     let task = &opened.experiment.task;
     let without = |flag: &str, what: &str| {
         let kind = task.kind();
         Err(Error::usage(format!(
-            "{flag} has no effect: a run of {kind} {what}; leave it out"
+            "{flag} has no effect: a run of {kind} {what}; remove it"
         )))
     };
     // A replaced-token detector distinguishes two classes of tokens: replaced and original.
     let classes = opened.model.networks().replaced_token.is_some();
     if args.beam.is_some() && !task.compares_texts() {
-        return without(
-            "--beam",
-            "has no texts that written ones could be compared with",
-        );
+        return without("--beam", "has no reference texts to compare with");
     }
     let of_decoding = args
         .sets
@@ -37,7 +34,7 @@ pub(super) fn require_effective(args: &EvalArgs, opened: &OpenedRun) -> Result<(
     if let Some(set) = of_decoding.filter(|_| !task.compares_texts()) {
         return without(
             &format!("--set {set}"),
-            "has no texts that written ones could be compared with",
+            "has no reference texts to compare with",
         );
     }
     // With class names, images are classified by texts.
@@ -51,14 +48,14 @@ pub(super) fn require_effective(args: &EvalArgs, opened: &OpenedRun) -> Result<(
         | ExampleForm::Preferences
             if confusion =>
         {
-            without("--confusion", "tells no classes apart")
+            without("--confusion", "does not predict classes")
         }
         ExampleForm::ManyLabelled if confusion => without(
             "--confusion",
-            "takes no class for another: a text may have all of them",
+            "has no confusion matrix: a text may have several classes",
         ),
         ExampleForm::Text if confusion && !classes => {
-            without("--confusion", "tells no classes apart")
+            without("--confusion", "does not predict classes")
         }
         ExampleForm::Text
         | ExampleForm::Labelled

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub(super) fn require(path: &Path, data: &[PathBuf]) -> Result<()> {
     if path == Path::new("-") {
         return Err(Error::usage(
-            "--predictions -: the scores go to standard output; name a file, or /dev/stdout for both",
+            "--predictions -: the scores go to standard output; give a file, or /dev/stdout for both",
         ));
     }
     for data in data {
@@ -52,8 +52,8 @@ pub(super) fn note_unread(opened: &OpenedRun, source: &dyn Source) {
     }
     if unread > 0 {
         output::note(format!(
-            "{unread} of {all} words are neither read nor scored: they lie beyond the {} tokens of a text ([data] context), or \
-             the tokenizer leaves nothing of them",
+            "{unread} of {all} words are neither read nor scored: they are beyond the {} tokens of a text ([data] context), or \
+             the tokenizer produces no tokens from them",
             opened.experiment.data.context()
         ));
     }

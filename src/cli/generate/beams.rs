@@ -59,21 +59,21 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     check_search(flags.beam, flags.n_best)?;
     if let Some(alpha) = flags.length_penalty.filter(|x| !(-10.0..=10.0).contains(x)) {
         return Err(Error::usage(format!(
-            "--length-penalty {alpha} must be -10 to 10"
+            "--length-penalty {alpha} must be between -10 and 10"
         )));
     }
     match (flags.beam, sampling_flag(args)) {
         (Some(_), Some(flag)) => {
             let several = match flag {
-                "--samples" => "; --n-best gives several continuations",
+                "--samples" => "; for several continuations use --n-best",
                 _ => "",
             };
             Err(Error::usage(format!(
-                "{flag} has no effect: --beam searches for the likeliest continuations and draws nothing; leave one of them \
-                 out{several}"
+                "{flag} has no effect: --beam searches for the most likely continuations and does not sample; remove one of \
+                 them{several}"
             )))
         }
-        (Some(_), None) => require_no_stops(args, "--beam", ", or draw"),
+        (Some(_), None) => require_no_stops(args, "--beam", ", or sample"),
         (None, _) => Ok(()),
     }
 }
@@ -92,16 +92,16 @@ pub(super) fn search(
         return match (flags.other_search_flag(), draws) {
             (None, _) => Ok(None),
             (Some(flag), Some(drawn)) => Err(Error::usage(format!(
-                "{flag} has no effect beside {drawn}, which draws; leave one of them out"
+                "{flag} has no effect with {drawn}, which selects sampling; remove one of them"
             ))),
             (Some(flag), None) => Err(Error::usage(format!(
-                "{flag} has no effect: nothing is searched for without --beam <B>, since the run has no [decode.beam_search]"
+                "{flag} has no effect without a search: add --beam <B>, since the run has no [decode.beam_search]"
             ))),
         };
     }
     if flags.beam.is_none() {
-        let remedy = ", or draw with a --temperature";
-        require_no_stops(args, "a search ([decode.beam_search] of the run)", remedy)?;
+        let remedy = ", or sample with --temperature";
+        require_no_stops(args, "the search of the run ([decode.beam_search])", remedy)?;
     }
     let own = run.cloned().unwrap_or_default();
     let n_best = match (flags.n_best, flags.beam) {
@@ -141,7 +141,7 @@ fn require_no_stops(args: &GenerateArgs, search: &str, remedy: &str) -> Result<(
     match args.stop.is_empty() {
         true => Ok(()),
         false => Err(Error::usage(format!(
-            "--stop cannot end a text of {search}: texts are compared when a token ends them; leave --stop out{remedy}"
+            "--stop does not work with {search}, which compares texts that end with an end token; remove --stop{remedy}"
         ))),
     }
 }

@@ -61,14 +61,13 @@ pub(super) fn open_best_of(args: &GenerateArgs, temperature: f64) -> Result<Opti
     };
     if temperature == 0.0 {
         return Err(Error::usage(format!(
-            "--best-of {count} has no effect: a temperature of 0 takes the likeliest token, and all continuations are one; give a \
-             --temperature above 0"
+            "--best-of {count} has no effect: at temperature 0 all continuations are the same; set --temperature above 0"
         )));
     }
     let judge = open::open(run, CheckpointChoice::Best, args.device.as_deref())?;
     if judge.model.networks().reward.is_none() {
         return Err(Error::usage(format!(
-            "--reward {}: the run was trained for {}, which gives no rewards; name one of [task] kind = \"reward\"",
+            "--reward {}: the run was trained for {}, which computes no rewards; give a run with [task] kind = \"reward\"",
             run.display(),
             judge.experiment.task.kind()
         )));

@@ -18,7 +18,7 @@ pub(super) fn check(args: &GenerateArgs) -> Result<()> {
     }
     if args.samples > MAX_ROWS {
         return wrong(format!(
-            "--samples {} is more than {MAX_ROWS}, the most that are made side by side; make others with another --seed",
+            "--samples {} is more than {MAX_ROWS}, the maximum at a time; generate more with another --seed",
             args.samples
         ));
     }

@@ -25,7 +25,7 @@ pub(super) fn prompt_tokens(
     let own = tokenizer.encode(text)?;
     if own.is_empty() {
         return Err(Error::usage(
-            "the prompt is empty: give at least one token to continue",
+            "the prompt is empty; give at least one token to continue",
         ));
     }
     let tokens = match own.starts_with(begin) {

@@ -18,7 +18,7 @@ const MOST_WEIGHTS: u128 = 1 << 30;
 
 /// Inspects the attention of a run: for one example, for windows of its text, or for examples of any other data.
 pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
-    args.refuse("attention: it is for contexts", &["--step"])?;
+    args.refuse("attention: only `inspect context` uses it", &["--step"])?;
     let folder = examples::only_run(runs, "attention")?;
     if args.example.is_some() || args.text.is_some() || args.image.is_some() {
         args.refuse("the attention of one example", &["--context", "--examples"])?;
@@ -41,7 +41,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let heads = by_head(&run.reader()?, &windows);
     if heads.is_empty() {
         return Err(Error::usage(format!(
-            "{} has no attention to look at: it has none, or keys that are no positions",
+            "{} has no attention to show: the model has none, or its keys are not positions",
             folder.display()
         )));
     }
@@ -57,12 +57,7 @@ fn require_few_weights(run: &InspectedTextRun) -> Result<()> {
     let model = &run.opened.experiment.model;
     let queries = run.opened.shape.context.min(run.length);
     let keys = (queries + model.evaluation_memory()).min(run.length);
-    require_few(
-        model,
-        queries,
-        keys,
-        "make the windows shorter with --context",
-    )
+    require_few(model, queries, keys, "shorten the windows with --context")
 }
 
 /// Returns an error with a `remedy` if the weights of all heads for this many queries and keys would not fit in memory.
@@ -79,8 +74,8 @@ pub(super) fn require_few(
     let weights = heads as u128 * queries as u128 * keys as u128;
     match weights > MOST_WEIGHTS {
         true => Err(Error::usage(format!(
-            "{queries} positions with {keys} keys make {weights} attention weights of all heads, more than the {MOST_WEIGHTS} \
-             that are looked at; {remedy}"
+            "{queries} positions with {keys} keys make {weights} attention weights in all heads, more than the limit of \
+             {MOST_WEIGHTS}; {remedy}"
         ))),
         false => Ok(()),
     }

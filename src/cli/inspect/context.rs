@@ -38,7 +38,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
             Some(first) if *first == windows => {}
             Some(_) => {
                 return Err(Error::usage(format!(
-                    "{} reads other tokens than {}: effective contexts are compared on the same tokens of a text",
+                    "{} reads different tokens than {}; effective contexts can only be compared on the same tokens of a text",
                     run.folder.display(),
                     runs[0].folder.display()
                 )));

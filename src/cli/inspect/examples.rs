@@ -36,8 +36,8 @@ impl InspectedRun {
         if let Some(towers) = towers.filter(|_| aspect != "filters") {
             let [(image, _), (text, _)] = towers;
             return Err(Error::usage(format!(
-                "inspect {aspect}: {} reads {image}s and {text}s by a network each, and this looks at one; `inspect filters` shows \
-                 what its images are read with",
+                "inspect {aspect}: {} reads {image}s and {text}s with separate networks, but this aspect needs a single network; \
+                 `inspect filters` shows the filters of its image network",
                 folder.display()
             )));
         }
@@ -54,10 +54,10 @@ impl InspectedRun {
             let (folder, task) = (self.folder.display(), &self.opened.experiment.task);
             Error::usage(match task.facts().has_towers() {
                 true => format!(
-                    "{folder} reads two texts apart (task.towers): inspect looks at networks that read one input"
+                    "{folder} reads two texts separately (task.towers); inspect needs a network that reads one input"
                 ),
                 false => format!(
-                    "{folder} was trained for {}, which gives no scores of an input: inspect looks at networks that do",
+                    "{folder} was trained for {}, which computes no scores for an input; inspect needs a network that does",
                     task.kind()
                 ),
             })
@@ -159,7 +159,7 @@ impl InspectedRun {
                 let (item, is_cut) = read.map_err(Error::into_usage_error)?;
                 if is_cut {
                     output::note(format!(
-                        "the text is cut short: it has more than the {} tokens that the model was trained on",
+                        "the text is truncated: it has more than the {} tokens that the model was trained on",
                         self.opened.shape.context
                     ));
                 }
@@ -217,7 +217,7 @@ pub(super) fn only_run<'a>(runs: &'a [PathBuf], aspect: &str) -> Result<&'a Path
     match runs {
         [one] => Ok(one),
         _ => Err(Error::usage(format!(
-            "inspect {aspect} looks at one run, not at {}",
+            "inspect {aspect} accepts one run, not {}",
             runs.len()
         ))),
     }
@@ -230,7 +230,7 @@ fn spread(len: usize, count: usize) -> impl Iterator<Item = u64> {
 
 /// The error that the validation split is empty.
 pub(super) fn empty_split() -> Error {
-    Error::usage("the validation split has no example")
+    Error::usage("the validation split has no examples")
 }
 
 /// Reduces a packed text to a single document: the longest one.

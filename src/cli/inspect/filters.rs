@@ -29,7 +29,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let found = first(&opened.model, &opened.experiment.model, channels);
     let Some(filters) = found.filter(|_| channels > 0) else {
         return Err(Error::usage(format!(
-            "{} reads no images, and has no filters",
+            "{} does not read images, so it has no filters",
             run.folder.display()
         )));
     };

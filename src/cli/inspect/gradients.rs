@@ -34,14 +34,14 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     };
     if run.opened.experiment.task.facts().compared_rows().is_some() {
         return Err(Error::usage(format!(
-            "inspect gradients: a run of {} compares the rows of a batch, and an example alone has no gradient",
+            "inspect gradients: a run of {} compares the rows of a batch, so a single example has no gradient",
             run.opened.experiment.task.kind()
         )));
     }
     let batches = run.batches(args.examples())?;
     if batches.iter().all(|batch| batch.scored == 0) {
         return Err(Error::usage(
-            "the examples score nothing, and have no gradient",
+            "the examples contain nothing to score, so there is no gradient",
         ));
     }
     let examples = batches.len();

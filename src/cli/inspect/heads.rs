@@ -36,7 +36,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf], run: &InspectedRun) -> R
     let heads = heads.finished();
     if heads.is_empty() {
         return Err(Error::usage(format!(
-            "{} has no attention to look at: it has none, or keys that are no positions",
+            "{} has no attention to show: the model has none, or its keys are not positions",
             run.folder.display()
         )));
     }
@@ -60,7 +60,7 @@ pub(super) fn require_few(run: &InspectedRun, example: &Item) -> Result<()> {
         model,
         positions,
         positions,
-        "look at a shorter one (--text, --example)",
+        "choose a shorter example (--text, --example)",
     )
 }
 
@@ -70,7 +70,7 @@ pub(super) fn require_weights(run: &InspectedRun) -> Result<()> {
     match model.no_weights_reason() {
         None => Ok(()),
         Some(why) => Err(Error::usage(format!(
-            "{} has no weights of attention to look at: the model (kind = \"{}\") {why}",
+            "{} has no attention weights to show: the model (kind = \"{}\") {why}",
             run.folder.display(),
             model.kind()
         ))),

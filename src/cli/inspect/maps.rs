@@ -44,7 +44,7 @@ pub(super) fn run(
                 layers.join(", ")
             ),
             _ => format!(
-                "{} has no attention to look at: it has none, or keys that are no positions",
+                "{} has no attention to show: the model has none, or its keys are not positions",
                 run.folder.display()
             ),
         }));

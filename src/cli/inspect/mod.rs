@@ -48,38 +48,38 @@ const EXAMPLES: usize = 64;
 
 /// Help text that explains each aspect.
 const ABOUT: &str = "\
-context    Of language models on text: the mean loss of a token against its position, the number of tokens that the model has
-           read before it, over windows spread evenly over the validation text. Then the relative effective context length
+context    For language models on text: the mean loss of a token by its position, that is, the number of tokens that the model
+           has read before it, over windows spread evenly over the validation text. Also the relative effective context length
            (RECL) of the runs as a group (Dai et al. 2019, section 4.3 and appendix C). With l(c, t) the loss of token t
            after c tokens, the baseline of a group is b(c, t) = min over its models of l(c, t); on the share r of the tokens
            with the largest b, a model's relative loss is f(c, c') = mean of min(b(c, t), l(c', t)), and its relative gain
-           g(c, c') = (exp f(c, c) - exp f(c, c')) / exp f(c, c). From c = D on, c grows by D while g(c, c + D) >= 0.01; where
-           it stops is the RECL, for r = 0.1, 0.5 and 1. The last token of each window is measured, and all runs must read
-           the same tokens. A model without carried state reads as many tokens as its window holds.
-attention  Of language models on text: the mean weight by distance, for each head of each layer, over the last segment of each
-           window; the mean distance; and the share of keys that are looked at highly: with a weight above 2/n, where a query
-           has n keys up to its own position. Where there is a memory, also the share of its keys that are looked at highly,
-           and the part of the weights that lies on it.
-           Of all other models, over examples of the validation split: mean distance, entropy, the largest weight and the
-           weight on the first key, each the mean over queries. Distances in an image are those of Dosovitskiy et al. 2021,
-           figure 7: in pixels between the middles of patches, the weights on class tokens left out.
-           Of one example (--example, --text, --image): a picture of the weights of each head; with --layer larger ones with
-           the names of the tokens, and the weights in the JSON. On an image lies what the class token looks at, or all
-           patches in the mean where there is none; a text for a run that writes texts is the source, and --pair the text
-           that belongs to it, which the run writes itself when absent.
-rollout    How much of each position of the input reaches the output, if each layer passes on half of its input and half of
-           what its heads mix in the mean (Abnar and Zuidema 2020): of one example, the first one when none is named, or of
-           images of the validation split, 64 at most. Shown is what reaches the class token, or the last position of a
-           decoder, or all positions in the mean, as the task reads them; the JSON has all of a text.
-filters    Of models of images: the first 28 principal components of the filters of the patches, or of the first convolution
-           (Dosovitskiy et al. 2021, figure 7), and the first filters as they are.
-positions  The cosine similarity of the vectors that stand for positions, of an image patch by patch; where numbers are added
-           to scores by distance (relative_bias, alibi), these numbers by head. For as many positions as the longest of 64
-           examples has, or the one that is given.
-gradients  The norm of the gradient of each block and parameter, and of its values: of the training loss with all of its terms
+           g(c, c') = (exp f(c, c) - exp f(c, c')) / exp f(c, c). Starting at c = D, c grows by D while g(c, c + D) >= 0.01; the
+           RECL is the c at which it stops, for r = 0.1, 0.5 and 1. The last token of each window is measured, and all runs must
+           read the same tokens. A model without carried state reads as many tokens as its window contains.
+attention  For language models on text: the mean weight by distance, for each head of each layer, over the last segment of each
+           window; the mean distance; and the share of keys with a high weight, above 2/n, where n is the number of keys up to
+           the query's position. With a memory, also the share of its keys with a high weight, and the memory's part of the
+           weights.
+           For all other models, over examples of the validation split: mean distance, entropy, the largest weight and the
+           weight on the first key, each averaged over queries. Distances in an image follow Dosovitskiy et al. 2021,
+           figure 7: in pixels between the centres of patches, without the weights on class tokens.
+           For one example (--example, --text, --image): a picture of the weights of each head; with --layer, larger pictures
+           with the names of the tokens, and the weights in the JSON. For an image, the overlay shows the attention of the class
+           token, or, without one, the mean over all patches. For a run that generates texts from texts, --text is the source and
+           --pair the target, which the run generates if it is absent.
+rollout    How much of each input position reaches the output if each layer passes on half of its input and half of the mean of
+           its heads (Abnar and Zuidema 2020), for one example (by default the first) or for images of the validation split, at
+           most 64. The figure shows what reaches the class token, the last position of a decoder, or the mean of all positions,
+           as the task reads them; the JSON contains the whole rollout of a text.
+filters    For models of images: the first 28 principal components of the filters of the patch embedding, or of the first
+           convolution (Dosovitskiy et al. 2021, figure 7), and the first filters themselves.
+positions  The cosine similarity of the position vectors, for an image patch by patch; if biases are added to scores by distance
+           (relative_bias, alibi), these biases by head. The number of positions is that of the longest of 64 examples, or of
+           the given example.
+gradients  The norm of the gradient of each block and parameter, and of its values: for the training loss with all of its terms,
            over examples of the validation split, without dropout (Xiong et al. 2020, section 3.3, for norm placements).
 
-But for context and the attention of many windows, a run that carries its state reads each example from an empty one.
+A run that carries its state reads each example from an empty state, except for context and for attention over windows.
 
 Figures are written as SVG and PNG.";
 
@@ -162,7 +162,7 @@ impl InspectArgs {
             .find(|(flag, given)| *given && flags.contains(flag));
         match wrong {
             Some((flag, _)) => Err(Error::usage(format!(
-                "{flag} has no effect on {aspect}; leave it out"
+                "{flag} has no effect on {aspect}; remove it"
             ))),
             None => Ok(()),
         }
@@ -176,7 +176,7 @@ impl InspectArgs {
 /// written.
 pub fn run(args: InspectArgs) -> Result<()> {
     let Some((aspect, runs)) = args.words.split_last() else {
-        return Err(Error::usage("name a run and what to look at"));
+        return Err(Error::usage("give a run and then an aspect"));
     };
     let aspect = aspect.to_string_lossy();
     let runs: Vec<PathBuf> = runs.iter().map(|run| run_dir::locate(run)).collect();
@@ -189,7 +189,7 @@ pub fn run(args: InspectArgs) -> Result<()> {
         "positions" => positions::run(&args, runs),
         "gradients" => gradients::run(&args, runs),
         other => Err(Error::usage(format!(
-            "inspect knows no `{other}`, and the run comes before it{}",
+            "inspect has no aspect `{other}`; the aspect comes last, after the run{}",
             suggestion(other, ASPECTS.iter().copied()),
         ))),
     }
@@ -207,7 +207,7 @@ fn out(args: &InspectArgs, runs: &[PathBuf]) -> Result<PathBuf> {
         }
         (None, _) => {
             return Err(Error::usage(
-                "--out: name the folder for the figures of several runs",
+                "give the folder for the figures of several runs with --out",
             ));
         }
     };

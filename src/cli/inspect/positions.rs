@@ -90,15 +90,15 @@ fn no_positions(run: &InspectedRun) -> Error {
     let Some(transformer) = model.transformer() else {
         let why = match model.parts().is_none() && model.facts().has_attention() {
             true => {
-                ": each block of its stages adds numbers to scores by distance in a window, which are not drawn"
+                ": the blocks of its stages add biases to the scores by distance within a window, which are not drawn"
             }
             false => "",
         };
-        return Error::usage(format!("{folder} has no positions to look at{why}"));
+        return Error::usage(format!("{folder} has no positions to show{why}"));
     };
     Error::usage(format!(
-        "the positions of {folder} are of kind `{}`; to look at are vectors that are added to inputs and numbers that are added \
-         to scores by distance along a text",
+        "the positions of {folder} are of kind `{}`; inspect shows only vectors that are added to inputs and biases that are \
+         added to scores by distance along a text",
         transformer.stack.position.facts().kind().kind
     ))
 }

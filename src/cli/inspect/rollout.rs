@@ -44,7 +44,7 @@ pub(super) fn run(args: &InspectArgs, runs: &[PathBuf]) -> Result<()> {
     let count = args.examples.map_or(IMAGES, |n| n as usize);
     if count > MOST_IMAGES {
         return Err(Error::usage(format!(
-            "--examples {count}: a figure has room for {MOST_IMAGES} images"
+            "--examples {count}: a figure has room for at most {MOST_IMAGES} images"
         )));
     }
     let out = out(args, runs)?;
@@ -88,8 +88,7 @@ fn compute_rollouts(run: &InspectedRun, one: &Example) -> Result<RolloutsByNetwo
         match (rollout, unseen) {
             (Ok(rollout), None) => drop(found.insert(network, rollout)),
             (Err(layer), _) | (Ok(_), Some(layer)) => faults.push(format!(
-                "layer {layer}{whose} has no weights of its positions on each other, so that attention does not roll out \
-                 through it"
+                "layer {layer}{whose} has no attention weights between its positions, so the rollout cannot pass through it"
             )),
         }
     }
@@ -102,7 +101,7 @@ fn compute_rollouts(run: &InspectedRun, one: &Example) -> Result<RolloutsByNetwo
         }
         (true, Some(fault)) => Err(Error::usage(fault)),
         (true, None) => Err(Error::usage(format!(
-            "{} has no attention of positions on each other, through which to roll out",
+            "{} has no attention between positions, so there is no rollout",
             run.folder.display()
         ))),
     }

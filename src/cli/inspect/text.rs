@@ -48,8 +48,7 @@ impl InspectedTextRun {
         if !has_text_windows(&opened.experiment) {
             let (task, data) = (opened.experiment.task.kind(), opened.experiment.data.kind());
             return Err(Error::usage(format!(
-                "{} is a run of {task} on data of kind {data}; inspect looks at language models on text for their \
-                 context",
+                "{} is a run of {task} on data of kind {data}; inspect context needs a language model on text",
                 folder.display()
             )));
         }
@@ -65,7 +64,7 @@ impl InspectedTextRun {
         let network = self.opened.model.networks().language_model;
         let train = &self.opened.experiment.train;
         Ok(Reader {
-            network: network.ok_or_else(|| Error::usage("the run continues no text"))?,
+            network: network.ok_or_else(|| Error::usage("the run does not continue text"))?,
             segment: self.opened.shape.context,
             carries_state: train.carry_state,
             rows: train.eval_batch_size(),
@@ -78,13 +77,14 @@ impl InspectedTextRun {
         let (folder, opened) = (&self.folder, &self.opened);
         if opened.experiment.model.retrieval().is_some() {
             return Err(Error::usage(
-                "the model reads the neighbours of a text's chunks ([model.retrieval]), and windows that begin anywhere have none",
+                "the model reads retrieved neighbours of a text's chunks ([model.retrieval]), but windows that start anywhere \
+                 have none",
             ));
         }
         let data =
             data_files::read_run_data(folder, opened, ChangedFiles::REFUSED, notice, |data| {
                 let windows = data.with_unit_stride(length);
-                windows.ok_or_else(|| Error::usage("the data of the run is no text"))
+                windows.ok_or_else(|| Error::usage("the data of the run is not text"))
             })?;
         windows(data.source(Split::Valid)?.as_ref(), args.examples())
     }

@@ -155,7 +155,7 @@ fn written(step: u64, sample: &str) -> Paragraph<'static> {
 fn help() -> Line<'static> {
     let keys = [
         ("q", "end the run"),
-        ("p", "close the view, go on in lines"),
+        ("p", "close the view, print lines"),
         ("Ctrl-Z", "suspend"),
     ];
     let spans = keys
@@ -195,9 +195,9 @@ fn question(frame: &mut Frame, state: &State) {
         Line::from(faint(format!("     formwork resume {folder}"))),
         Line::from(vec![
             strong("  p  "),
-            Span::raw("close this view; the run goes on"),
+            Span::raw("close this view; the run continues"),
         ]),
-        Line::from(vec![strong("  n  "), Span::raw("back; the run goes on")]),
+        Line::from(vec![strong("  n  "), Span::raw("back; the run continues")]),
     ];
     let widest = lines.iter().map(Line::width).max().unwrap_or(0) as u16 + 4;
     let all = frame.area();

@@ -204,7 +204,7 @@ fn show(planned: &PlanResult) -> Result<()> {
     }
     if plan.kept < plan.params {
         output::line(format!(
-            "{} of them are kept for use, without those that training alone uses",
+            "{} of them are kept for inference, without those that only training uses",
             plan.kept
         ))?;
     }
@@ -235,14 +235,14 @@ fn show(planned: &PlanResult) -> Result<()> {
     }
     if let Some(probe) = &planned.probe {
         output::line(format!(
-            "{:.1} ms a step in a short probe: {} for {} steps, evaluations apart",
+            "{:.1} ms a step in a short probe: {} for {} steps, without evaluations",
             probe.step_ms,
             duration(probe.step_ms / 1e3 * probe.steps as f64),
             probe.steps
         ))?;
         if probe.hit_time_limit {
             output::line(format!(
-                "  the probe was ended after {}, before it had timed all of its steps",
+                "  the probe was stopped after {}, before it had timed all of its steps",
                 duration(cost::PROBE_LIMIT.as_secs_f64())
             ))?;
         }

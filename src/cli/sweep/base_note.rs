@@ -22,10 +22,11 @@ pub(in crate::cli) fn note_base(loaded: &LoadedExperiment) {
         let sets = arm.overrides();
         let sets = sets.iter().map(|set| shell_word(Path::new(set)));
         let sets: Vec<String> = sets.map(|set| format!("--set {set}")).collect();
-        format!("; arm `{}` is: {}", arm.name, sets.join(" "))
+        format!("; arm `{}` adds: {}", arm.name, sets.join(" "))
     });
     output::note(format!(
-        "{} has [ablation]: this is its base, without the settings of its {}{example}; all arms: formwork sweep {} --dry-run",
+        "{} has [ablation]; this command uses its base, without the settings of its {}{example}; list all arms with: formwork \
+         sweep {} --dry-run",
         loaded.path.display(),
         output::count_of(all.len(), "arm"),
         shell_word(&loaded.path)

@@ -36,7 +36,7 @@ pub(super) fn note_removed(before: Option<&SweepPlan>, now: &SweepFolder) {
         .count();
     if arms + seeds > 0 {
         output::note(format!(
-            "{arms} arms and {seeds} seeds of the sweep are not asked for any more; their runs stay in {}/cells",
+            "{arms} arms and {seeds} seeds are no longer part of the sweep; their runs stay in {}/cells",
             now.path.display()
         ));
     }
@@ -46,8 +46,8 @@ pub(super) fn note_removed(before: Option<&SweepPlan>, now: &SweepFolder) {
 /// suggests a remedy.
 pub(super) fn follow(sweep: &SweepFolder, event: &Event, failed: &mut bool) {
     output::note(match event {
-        Event::Started(cell, 1) => format!("{cell}: begun"),
-        Event::Started(cell, attempt) => format!("{cell}: gone on with, attempt {attempt}"),
+        Event::Started(cell, 1) => format!("{cell}: started"),
+        Event::Started(cell, attempt) => format!("{cell}: resumed, attempt {attempt}"),
         Event::Ended(cell, ending) => {
             let is_over = |(arm, seed): &(&PlannedArm, u64)| sweep.ending_file(arm, *seed).exists();
             let (over, all) = (sweep.cells().filter(is_over).count(), sweep.cells().count());
@@ -69,8 +69,8 @@ pub(super) fn follow(sweep: &SweepFolder, event: &Event, failed: &mut bool) {
         Event::Killed(cell, why) => format!("{cell}: its process was killed ({why})"),
         Event::TakenOver(cell) => format!("{cell}: taken over by another process"),
         Event::Blocked(cell, lock) => format!(
-            "{cell}: waiting for the process that holds {}; a machine that died releases it over NFS after the server's \
-             lease, over NFSv3 when it is back: delete the file once it is surely dead",
+            "{cell}: waiting for the process that locks {}; if its machine died, NFS releases the lock after the server's lease, \
+             and NFSv3 once the machine is back; delete the file if the process is certainly dead",
             lock.display()
         ),
         Event::Waiting(n) => format!("waiting for {} of other processes", cells_text(*n)),
@@ -82,7 +82,7 @@ fn rung(plan: &SweepPlan, decision: &Decision) -> String {
     let kept = decision.arms.iter().filter(|arm| arm.stays);
     let values: Vec<f64> = kept.filter_map(|arm| arm.value).collect();
     let values = match values.as_slice() {
-        [] => format!(", as none has a value of {}", plan.metric),
+        [] => format!(", since none has a value of {}", plan.metric),
         [one] => format!(", {} {}", plan.metric, number(*one)),
         [first, .., last] => {
             let (first, last) = (number(*first), number(*last));
@@ -90,7 +90,7 @@ fn rung(plan: &SweepPlan, decision: &Decision) -> String {
         }
     };
     format!(
-        "rung {} at step {}: {} of {} arms go on{values}",
+        "rung {} at step {}: {} of {} arms continue{values}",
         decision.rung,
         decision.step,
         decision.promoted_count(),
@@ -180,14 +180,14 @@ pub(super) fn dry_run(args: &SweepArgs, folder: &SweepFolder, sweep: Option<&Swe
     // It is not known which arms will be promoted, so the mean over all is used.
     let time = seconds.map(|s| s * share).map_or(String::new(), |s| {
         format!(
-            ": {} of training one after the other, evaluations apart",
+            ": {} of training one after the other, without evaluations",
             duration(s)
         )
     });
     output::line(format!("{} left{time}", cells_text(cells_left)))?;
     if cut > 0 {
         output::line(format!(
-            "{cut} of the probes were ended after {}, before they had timed all of their steps",
+            "{cut} of the probes were stopped after {}, before they had timed all of their steps",
             duration(cost::PROBE_LIMIT.as_secs_f64())
         ))?;
     }
@@ -248,7 +248,7 @@ fn rungs(plan: &SweepPlan) -> Option<String> {
     let parts: Vec<String> = parts.collect();
     let percent = (100.0 * steps as f64 / all as f64).round();
     Some(format!(
-        "halving: {}: {} steps in all, {percent} % of the {} of all arms to their end",
+        "halving: {}: {} steps in total, {percent} % of the {} for training all arms to the end",
         parts.join(", "),
         count(steps),
         count(all)
@@ -313,7 +313,7 @@ pub(super) fn finish(sweep: &SweepFolder, plain: bool) -> Result<()> {
     if done > 0 || open > 0 {
         return Ok(());
     }
-    let none = format!("no cell came to its end: {}", dead_end_text(sweep)?);
+    let none = format!("no cell finished: {}", dead_end_text(sweep)?);
     Err(Error::run(match first_diverged {
         Some((log, reason)) => format!(
             "{none}{} diverged, the first with: {reason} ({})",
@@ -340,7 +340,7 @@ fn dead_end_text(sweep: &SweepFolder) -> Result<String> {
         .find(|decision| decision.promoted_count() == 0);
     Ok(found.map_or_else(String::new, |decision| {
         format!(
-            "at rung {} (step {}) no arm has a value of {}, and none goes on; ",
+            "at rung {} (step {}) no arm has a value of {}, so none continues; ",
             decision.rung, decision.step, sweep.plan.metric
         )
     }))

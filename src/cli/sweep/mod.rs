@@ -198,7 +198,7 @@ fn requested_sweep(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Existing
         ];
         if let Some((_, flag)) = given.iter().find(|(given, _)| *given) {
             return Err(Error::usage(format!(
-                "{flag} needs the sweep's file; {} is its folder, whose plan is settled",
+                "{flag} needs the sweep's file; {} is its folder, whose plan is fixed",
                 args.file.display()
             )));
         }
@@ -227,7 +227,8 @@ fn requested_sweep(args: &SweepArgs) -> Result<(PathBuf, Option<(Sweep, Existing
         let same = unchanged::is_same(&args.file, &args.keys.sets(), &before);
         if let (Err(error), Ok(true)) = (&sweep, same) {
             output::note(format!(
-                "the sweep in {} is finished, and its table is made of its runs alone, for it cannot be planned anew: {error}",
+                "the sweep in {} is finished; its table is made from its runs only, because the sweep cannot be planned again: \
+                 {error}",
                 folder.display()
             ));
             return Ok((folder, None));
@@ -297,7 +298,7 @@ fn reopen(sweep: &SweepFolder, ledger: &Ledger, retry: bool) -> Result<()> {
             continue;
         }
         if gone {
-            let why = "ended, but its run folder is gone: it is trained again";
+            let why = "ended, but its run folder is missing; it is trained again";
             output::note(format!("{name}: {why}"));
         }
         ledger.reopen(&name)?;

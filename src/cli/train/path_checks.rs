@@ -17,7 +17,7 @@ pub(super) fn require_no_run(path: &Path) -> Result<()> {
         return Ok(());
     };
     Err(Error::usage(format!(
-        "{} is the folder of a {kind}, and `train` takes an experiment file; go on with it: formwork {command} {}",
+        "{} is the folder of a {kind}, but `train` expects an experiment file; continue it with: formwork {command} {}",
         folder.display(),
         shell_word(&folder)
     )))
@@ -36,13 +36,17 @@ pub(super) fn require_no_experiment(path: &Path) -> Result<()> {
             let is_there = run_dir::is_run(&folder);
             let folder = shell_word(&folder);
             match is_there {
-                true => format!("; the run of this one is resumed with: formwork resume {folder}"),
-                false => format!("; that of this one would be {folder}, which holds no run"),
+                true => {
+                    format!("; resume the run of this experiment with: formwork resume {folder}")
+                }
+                false => format!(
+                    "; the folder of this experiment would be {folder}, which contains no run"
+                ),
             }
         }
         Err(_) => String::new(),
     };
     Err(Error::usage(format!(
-        "{shown} is a file, and `resume` takes the folder of a run{remedy}"
+        "{shown} is a file, but `resume` expects the folder of a run{remedy}"
     )))
 }

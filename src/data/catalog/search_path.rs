@@ -123,7 +123,7 @@ impl SearchPath {
         let cache = self.cache();
         std::fs::create_dir_all(cache).map_err(|e| {
             Error::run(format!(
-                "cannot create the folder of caches {}: {e}; FORMWORK_CACHE names another one",
+                "cannot create the folder of caches {}: {e}; set FORMWORK_CACHE to another folder for caches",
                 cache.display()
             ))
         })?;

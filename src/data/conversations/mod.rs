@@ -239,7 +239,7 @@ impl DataSet for ConversationsConfig {
         }
         if self.context < 8 {
             faults.push(format!(
-                "[data] context = {} is too short; the least is 8",
+                "[data] context = {} is too short; the minimum is 8",
                 self.context
             ));
         }

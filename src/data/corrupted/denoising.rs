@@ -92,7 +92,7 @@ impl NoiseConfig {
         ] {
             fault(
                 !(0.0..=1.0).contains(&share),
-                format!("[task] {key} = {share} must be 0 to 1"),
+                format!("[task] {key} = {share} must be between 0 and 1"),
             );
         }
         let mean = self.mean_span();

@@ -129,7 +129,7 @@ fn folder_of(table: &Path) -> &Path {
 pub(super) fn context_fault(context: usize) -> Option<String> {
     (context < 3).then(|| {
         format!(
-            "[data] context = {context} is too short; the least is 3, a token between two marks"
+            "[data] context = {context} is too short; the minimum is 3, a token between two marks"
         )
     })
 }

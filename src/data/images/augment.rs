@@ -107,13 +107,13 @@ impl AugmentConfig {
         fault(
             !(0.0..=1.0).contains(&self.erase),
             "",
-            format!("erase = {} must be 0 to 1", self.erase),
+            format!("erase = {} must be between 0 and 1", self.erase),
         );
         for (key, alpha) in [("mixup", self.mixup), ("cutmix", self.cutmix)] {
             fault(
                 !(0.0..=1000.0).contains(&alpha),
                 "",
-                format!("{key} = {alpha} must be 0 to 1000; 0 is none"),
+                format!("{key} = {alpha} must be between 0 and 1000; 0 is none"),
             );
         }
         if let Some(RandAugmentConfig { n, magnitude }) = self.rand_augment {

@@ -168,7 +168,7 @@ impl ImagesConfig {
             };
             fault(
                 files.as_ref().is_some_and(|f| empty(f.paths)),
-                &format!("`{name}_path` is empty; leave it out or name a file"),
+                &format!("`{name}_path` is empty; remove it or name a file"),
             );
             fault(
                 files.is_none() && labels.is_some(),
@@ -219,7 +219,7 @@ impl ImagesConfig {
             );
             fault(
                 fraction.is_some() && path.is_some(),
-                &format!("{name}_fraction has no effect beside {name}_path; leave one of them out"),
+                &format!("{name}_fraction has no effect beside {name}_path; remove one of them"),
             );
         }
         fault(

@@ -264,7 +264,7 @@ fn is_class_image(root: &Path, parts: &[String]) -> Result<bool> {
     let root = root.display();
     match ending {
         Some(e) if OTHERS.contains(&e) => Err(Error::usage(format!(
-            "[data] {root}/{} is not PNG or JPEG; convert it",
+            "[data] {root}/{} is not a PNG or JPEG file; convert it",
             parts.join("/")
         ))),
         Some(e) if ENDINGS.contains(&e) && parts.len() < 2 => Err(Error::usage(format!(

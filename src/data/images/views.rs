@@ -146,7 +146,7 @@ impl ViewsConfig {
         let singles = [("jittered", self.jittered), ("grey", Some(self.grey))];
         for (key, share) in singles.map(|(key, share)| (key, share.unwrap_or(0.0))) {
             if !(0.0..=1.0).contains(&share) {
-                at.fault(&[key], format!("{key} = {share:?} must be 0 to 1"));
+                at.fault(&[key], format!("{key} = {share:?} must be between 0 and 1"));
             }
         }
         for (key, shares) in [("blurred", self.blurred), ("solarized", self.solarized)] {

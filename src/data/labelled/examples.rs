@@ -143,7 +143,7 @@ impl LabelledTextConfig {
                 ));
             }
             (false, true) => {
-                return Err(Error::usage("the run reads single texts: leave --pair out"));
+                return Err(Error::usage("the run reads single texts; remove --pair"));
             }
             (true, true) | (false, false) => {}
         }

@@ -46,7 +46,7 @@ impl LabelledTextConfig {
         let (layout, answer) = (self.layout(Split::Train, first), self.answer_key());
         let (said, named) = (self.has_format(), self.names_fields(first));
         if columnar::is_columnar(first) && self.format.is_some() {
-            faults.push("[data] format has no effect on Parquet and Arrow; leave it out".into());
+            faults.push("[data] format has no effect on Parquet and Arrow; remove it".into());
         }
         let columns = [
             ("text", Some(&layout.text)),
@@ -61,9 +61,9 @@ impl LabelledTextConfig {
                      when the first line names them"
                 )),
                 Column::Number(_) if named => faults.push(format!(
-                    "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
+                    "[data] {key} = {column} is a number, but the fields of JSON lines, Parquet and Arrow have names; use a name"
                 )),
-                Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
+                Column::Number(0) => faults.push(format!("[data] {key} = 0 must be at least 1: columns count from 1")),
                 Column::Number(_) | Column::Name(_) => {}
             }
             if let Some((other, _)) = columns[..i].iter().find(|(_, c)| *c == Some(*column)) {
@@ -78,7 +78,7 @@ impl LabelledTextConfig {
         ] {
             if path.is_none() && matches!(&self.header, Header::Of(all) if all.contains(&split)) {
                 faults.push(format!(
-                    "[data] header names {0}, and there is no {0}_path whose tables could have one",
+                    "[data] header names the {0} split, but {0}_path is not set, so there is no table with a header",
                     split.name()
                 ));
             }

@@ -217,7 +217,7 @@ impl DataSet for LabelledTextConfig {
         let least = 4 + 2 * usize::from(self.pair.is_some());
         if self.context < least {
             faults.push(format!(
-                "[data] context = {} is too short; the least is {least}",
+                "[data] context = {} is too short; the minimum is {least}",
                 self.context
             ));
         }
@@ -226,7 +226,7 @@ impl DataSet for LabelledTextConfig {
         }
         let different: BTreeSet<&String> = self.classes.iter().collect();
         if different.len() < self.classes.len() || self.classes.len() == 1 {
-            faults.push("[data] classes: two different names at least, each once".into());
+            faults.push("[data] classes must contain at least two names, each only once".into());
         }
         faults
     }

@@ -173,7 +173,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
                 Column::Name(name) => match json_line::nested_field(&object, name) {
                     Some(Value::String(text)) => Ok(text.clone()),
                     Some(value @ (Value::Number(_) | Value::Bool(_))) => Ok(value.to_string()),
-                    Some(Value::Null) => Err(wrong(&format!("the row has nothing in `{name}`"))),
+                    Some(Value::Null) => Err(wrong(&format!("`{name}` is empty"))),
                     Some(_) => Err(wrong(&format!("`{name}` is neither text nor a number"))),
                     None => Err(wrong(&json_line::missing_field(&object, name))),
                 },

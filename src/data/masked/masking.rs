@@ -136,16 +136,16 @@ impl MaskingConfig {
         for (key, value) in [("masked", self.masked), ("random", self.random)] {
             fault(
                 !(0.0..=1.0).contains(&value),
-                format!("{key} = {value} must be 0 to 1"),
+                format!("{key} = {value} must be between 0 and 1"),
             );
         }
         fault(
             self.masked + self.random > 1.0 + 1e-9,
-            "masked and random are more than 1 together".into(),
+            "masked + random must be at most 1".into(),
         );
         fault(
             self.copies == Some(0),
-            "copies = 0; leave it out for new masks each time".into(),
+            "copies = 0 must be at least 1; remove it to draw new masks each time".into(),
         );
         let (mean, longest) = self.span();
         if self.unit == Unit::Span {
@@ -168,7 +168,7 @@ impl MaskingConfig {
             ] {
                 fault(
                     given,
-                    format!("{key} has no effect: unit is not \"span\"; leave it out"),
+                    format!("{key} has no effect: unit is not \"span\"; remove it"),
                 );
             }
         }
@@ -180,7 +180,7 @@ impl MaskingConfig {
             ),
             Unit::Token | Unit::Word | Unit::Span => fault(
                 self.longest_ngram.is_some(),
-                "longest_ngram has no effect: unit is not \"ngram\"; leave it out".into(),
+                "longest_ngram has no effect: unit is not \"ngram\"; remove it".into(),
             ),
         }
         faults

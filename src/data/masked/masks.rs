@@ -91,8 +91,7 @@ impl Masker {
     ) -> Result<Self> {
         let mask = tokenizer.mask().ok_or_else(|| {
             Error::usage(
-                "the vocabulary has no mask token ([MASK], <mask>); use a vocabulary of a masked language model, or \
-                 let [tokenizer] train one",
+                "the vocabulary has no mask token ([MASK], <mask>); use the vocabulary of a masked language model, or train one with [tokenizer]",
             )
         })?;
         let ids = 0..tokenizer.vocab_size() as u32;

@@ -33,7 +33,7 @@ pub(in crate::data) fn context_fault(context: usize, pairs: Pairs) -> Option<Str
     // Frames have at most 4 tokens, plus one token for each of two segments.
     let least = if pairs == Pairs::None { 3 } else { 6 };
     (context < least).then(|| {
-        format!("[data] context = {context} is too short for masked text; the least is {least}")
+        format!("[data] context = {context} is too short for masked text; the minimum is {least}")
     })
 }
 
@@ -54,8 +54,8 @@ impl MaskedReader<'_> {
         };
         found.ok_or_else(|| {
             Error::usage(
-                "the vocabulary has no tokens to put around a text ([CLS] and [SEP], or <s> and </s>); use a \
-                 vocabulary of a masked language model, or let [tokenizer] train one",
+                "the vocabulary has no special tokens for the ends of a text ([CLS] and [SEP], or <s> and </s>); use the vocabulary of a masked \
+                 language model, or train one with [tokenizer]",
             )
         })
     }

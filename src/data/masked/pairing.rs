@@ -59,9 +59,8 @@ impl Pairing {
         let split = self.split.name();
         if self.pairs == Pairs::NextSentence && documents < 2 {
             return Err(Error::usage(format!(
-                "[data] the {split} split is a single document, and pairs = \"next_sentence\" needs others to take \
-                 random sentences from; set documents = \"blank_lines\" or \"wikitext\" or document_separator, or \
-                 use pairs = \"sentence_order\""
+                "[data] the {split} split is a single document, but pairs = \"next_sentence\" draws random sentences from other documents; set \
+                 documents = \"blank_lines\", documents = \"wikitext\" or document_separator, or use pairs = \"sentence_order\""
             )));
         }
         let mut chunks = Vec::new();
@@ -70,8 +69,8 @@ impl Pairing {
         }
         if chunks.is_empty() {
             return Err(Error::usage(format!(
-                "[data] no document of the {split} split has two sentences, so there are no pairs; sentences end \
-                 with a line or with `. `, and document_separator says where documents end"
+                "[data] no document of the {split} split has two sentences, so there are no pairs; a sentence ends at the end of a line or at `. `, \
+                 and document_separator separates documents"
             )));
         }
         Ok(chunks)

@@ -114,7 +114,7 @@ impl<'a> Corpus<'a> {
         let texts = self.texts.get(split).as_ref().map(Arc::clone);
         let name = split.name();
         let few = format!(
-            "[data] too few pairs for a {name} split; give {name}_source and {name}_target"
+            "[data] there are too few pairs for a {name} split; set {name}_source and {name}_target"
         );
         texts.ok_or_else(|| Error::usage(few))
     }
@@ -263,7 +263,7 @@ fn empty(config: &PairsConfig, split: Split, source: &PairSource) -> Error {
         format!("[data] the {name} split has no pair; use more texts, or a larger {name}_fraction")
     } else {
         format!(
-            "[data] none of {all} pairs is read: {}; raise the limits, or set truncate = true",
+            "[data] none of the {all} pair(s) is used: {}; raise the limits, or set truncate = true",
             notes::reasons(config, source, |_| None)
         )
     })

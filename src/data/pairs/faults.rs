@@ -14,16 +14,13 @@ impl PairsConfig {
         let mut faults = Vec::new();
         for (key, paths) in self.lists() {
             if paths.0.iter().any(|p| p.as_os_str().is_empty()) {
-                faults.push(format!(
-                    "[data] `{key}` is empty; leave it out or name a file"
-                ));
+                faults.push(format!("[data] `{key}` is empty; remove it or name a file"));
             }
         }
         let files = self.files();
         if files.train.is_empty() {
             faults.push(
-                "[data] kind = \"pairs\" needs `source` and `target` (two files whose lines belong together) or \
-                 `path` (TSV, CSV or JSONL)"
+                "[data] kind = \"pairs\" needs `source` and `target` (two files with corresponding lines) or `path` (TSV, CSV or JSONL)"
                     .into(),
             );
         }
@@ -36,13 +33,12 @@ impl PairsConfig {
             let (sources, targets) = (f.source.0.len(), f.target.0.len());
             if sources != targets {
                 faults.push(format!(
-                    "[data] {prefix}source names {sources} file(s) and {prefix}target {targets}; each source file \
-                     needs the target file that belongs to it"
+                    "[data] {prefix}source names {sources} file(s), but {prefix}target names {targets}; each source file needs its own target file"
                 ));
             }
             if sources + targets > 0 && !f.both.0.is_empty() {
                 faults.push(format!(
-                    "[data] {prefix}path and {prefix}source/{prefix}target both name files; use one way"
+                    "[data] {prefix}path and {prefix}source/{prefix}target both name files; remove one of them"
                 ));
             }
         }
@@ -50,14 +46,13 @@ impl PairsConfig {
         let fields = self.source_field.is_some() || self.target_field.is_some();
         if fields && tables.iter().all(|p| p.0.is_empty()) {
             faults.push(
-                "[data] source_field and target_field have no effect without `path`: source and target are lines of \
-                 two files"
+                "[data] source_field and target_field have no effect without `path`: source and target are lines of two files; remove them"
                     .into(),
             );
         }
         if fields && let Some(column) = self.shared_column() {
             faults.push(format!(
-                "[data] source_field and target_field are both {column}: every text would be its own target; give another column to one of them"
+                "[data] source_field and target_field are both {column}: every text would be its own target; name a different column in one of them"
             ));
         }
         faults
@@ -72,7 +67,7 @@ impl PairsConfig {
         }
         if Split::ALL.into_iter().all(|split| tables(split).is_empty()) {
             return vec![
-                "[data] header has no effect without `path`: source and target are lines of two files; leave it out".into(),
+                "[data] header has no effect without `path`: source and target are lines of two files; remove it".into(),
             ];
         }
         let mut faults = Vec::new();
@@ -81,7 +76,7 @@ impl PairsConfig {
             faults.extend(missing.map(|split| {
                 let key = path_key(*split);
                 format!(
-                    "[data] header names {}, and there is no {key} whose tables could have one",
+                    "[data] header names the {} split, but {key} is not set, so there is no table with a header",
                     split.name()
                 )
             }));
@@ -89,7 +84,7 @@ impl PairsConfig {
         let mut all = Split::ALL.into_iter().flat_map(tables);
         if all.all(|path| records::has_names(path)) {
             faults.push(
-                "[data] header has no effect on JSON lines, Parquet and Arrow; leave it out".into(),
+                "[data] header has no effect on JSON lines, Parquet and Arrow; remove it".into(),
             );
         }
         faults
@@ -110,8 +105,8 @@ impl PairsConfig {
 
     pub(super) fn idle_faults(&self) -> Vec<String> {
         let idle = self.all_references && self.path.0.iter().all(|path| has_one_target(path));
-        let fault = "[data] all_references = true has no effect: a line of two files, or of a TSV or CSV, has one target; leave it out. \
-                     JSONL (`path`) has lists of targets";
+        let fault = "[data] all_references = true has no effect: a line of two files, or of a TSV or CSV, has one target; remove it, or use JSONL \
+                     (`path`) with lists of targets";
         idle.then(|| fault.to_owned()).into_iter().collect()
     }
 
@@ -137,10 +132,14 @@ impl PairsConfig {
     pub(super) fn alone_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.separate_vocabularies {
-            faults.push("[data] separate_vocabularies = true, but one network reads both texts; leave it out".into());
+            faults.push(
+                "[data] separate_vocabularies = true, but one network reads both texts; remove it"
+                    .into(),
+            );
         }
         if self.marks != MarkNames::default() {
-            faults.push("[data] marks has no effect: texts that are read alone stand in the frame of the vocabulary; leave it out".into());
+            faults.push("[data] marks has no effect here: texts that are encoded separately get the special tokens of the vocabulary; remove \
+                         it".into());
         }
         faults
     }
@@ -155,12 +154,12 @@ impl PairsConfig {
             let Some(fraction) = fraction else { continue };
             if !(0.0..1.0).contains(&fraction) {
                 faults.push(format!(
-                    "[data] {key}_fraction = {fraction} must be 0 or more and below 1"
+                    "[data] {key}_fraction = {fraction} must be at least 0 and below 1"
                 ));
             }
             if fraction > 0.0 && !files.is_empty() {
                 faults.push(format!(
-                    "[data] {key}_fraction and files for the {key} split both say what it is; use one"
+                    "[data] {key}_fraction and files for the {key} split both define the split; remove one of them"
                 ));
             }
         }

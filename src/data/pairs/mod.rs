@@ -212,21 +212,20 @@ impl DataSet for PairsConfig {
         faults.extend(self.fraction_faults());
         if self.max_len < 3 {
             faults.push(format!(
-                "[data] max_len = {} must be 3 or more: a token between two marks",
+                "[data] max_len = {} must be at least 3: one token between two special tokens",
                 self.max_len
             ));
         }
         let longest = self.max_len;
         if let Some(target) = self.max_target_len.filter(|n| !(3..longest).contains(n)) {
             faults.push(format!(
-                "[data] max_target_len = {target} must be 3 or more, and below max_len = {longest}; leave it out for targets as \
-                 long as sources"
+                "[data] max_target_len = {target} must be at least 3 and below max_len = {longest}; remove it to allow targets as long as sources"
             ));
         }
         if let Some(ratio) = self.max_ratio
             && (ratio.is_nan() || ratio < 1.0)
         {
-            faults.push(format!("[data] max_ratio = {ratio} must be 1 or more"));
+            faults.push(format!("[data] max_ratio = {ratio} must be at least 1"));
         }
         faults
     }
@@ -271,8 +270,7 @@ impl DataSet for PairsConfig {
         let mut faults = tokenizer.with_marks(&self.marks).faults();
         if self.separate_vocabularies && !tokenizer.is_trained() {
             faults.push(format!(
-                "[data] separate_vocabularies has no effect with [tokenizer] kind = \"{}\", which learns nothing from \
-                 the texts; leave it out",
+                "[data] separate_vocabularies has no effect with [tokenizer] kind = \"{}\", which is not trained on the texts; remove it",
                 tokenizer.kind()
             ));
         }

@@ -44,7 +44,7 @@ impl<'a> PairNotes<'a> {
             pairs => (format!("{pairs} pairs"), "have"),
         };
         Some(format!(
-            "{pairs} of the {} split {have} an empty side{}: evaluations read and score it as it is",
+            "{pairs} of the {} split {have} an empty side{}: evaluations read and score empty sides as they are",
             self.split.name(),
             first(self.place(empty))
         ))
@@ -64,7 +64,7 @@ pub(super) fn reasons<'p>(
             DropReason::Empty => "with an empty side".to_owned(),
             DropReason::Long => format!("too long ({})", lengths(config)),
             DropReason::Unequal => format!(
-                "too unequal (max_ratio = {})",
+                "too unequal in length (max_ratio = {})",
                 config.max_ratio.unwrap_or_default()
             ),
         };

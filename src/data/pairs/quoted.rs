@@ -75,7 +75,7 @@ fn require_two_columns(text: &str, path: &Path) -> Result<()> {
     match reader.records().next() {
         Some(Ok(first)) if first.iter().skip(2).any(|cell| !cell.trim().is_empty()) => {
             Err(Error::run(format!(
-                "{}:1: the row has {} columns, and a pair has two; {}, or put a text that holds a comma in quotes",
+                "{}:1: the row has {} columns, but a pair has two; {}, or put a text that contains a comma in quotes",
                 path.display(),
                 first.len(),
                 tabs::EXTRA_COLUMNS_REMEDY

@@ -184,7 +184,7 @@ fn of_lines(source: &Path, target: &Path) -> Result<Texts> {
     let (sources, targets) = (lines(&sources), lines(&targets));
     if sources.len() != targets.len() {
         return Err(Error::run(format!(
-            "{} has {} lines and {} has {}; line n of one must belong to line n of the other",
+            "{} has {} lines, but {} has {}; line n of one file must correspond to line n of the other",
             source.display(),
             sources.len(),
             target.display(),
@@ -213,8 +213,8 @@ fn of_table(path: &Path, fields: &Fields) -> Result<Texts> {
         quoted::read(path, fields)
     } else {
         Err(Error::usage(format!(
-            "[data] {}: a `path` of pairs ends in .tsv, .txt, .csv, .jsonl or .ndjson, with or without .gz or .zst, or in .parquet or .arrow; two files whose \
-             lines belong together are `source` and `target`",
+            "[data] {}: a `path` of pairs must end in .tsv, .txt, .csv, .jsonl or .ndjson, with or without .gz or .zst, or in .parquet or .arrow; \
+             for two files with corresponding lines, set `source` and `target`",
             path.display()
         )))
     }

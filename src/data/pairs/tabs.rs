@@ -11,7 +11,8 @@ use super::read::{Fields, Texts, lines};
 use crate::error::{Error, Result, suggestion};
 
 /// Remedy for a table with more than two columns if no key says which are read.
-pub(super) const EXTRA_COLUMNS_REMEDY: &str = "say with [data] source_field and target_field which columns are read (1 and 2 are the first ones)";
+pub(super) const EXTRA_COLUMNS_REMEDY: &str =
+    "name the two columns with [data] source_field and target_field (columns count from 1)";
 
 /// Returns the pairs of a file's text.
 ///
@@ -40,7 +41,7 @@ pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts>
         Some(Field::Name(name)) => header.iter().position(|h| h == name).ok_or_else(|| {
             let hint = suggestion(name, header.iter().copied());
             let why = format!(
-                "the first line names no column `{name}`{hint}; a number counts columns from 1"
+                "the first line has no column `{name}`{hint}; a number counts columns from 1"
             );
             at(1, why)
         }),
@@ -67,7 +68,7 @@ pub(super) fn read(content: &str, fields: &Fields, path: &Path) -> Result<Texts>
         no_wider(line, &cells)?;
         let (Some(from), Some(to)) = (cells.get(source), cells.get(target)) else {
             let why = format!(
-                "{} column(s), but sources are in column {} and targets in column {}; columns are separated by tabs",
+                "the line has {} column(s), but sources are in column {} and targets in column {}; columns are separated by tabs",
                 cells.len(),
                 source + 1,
                 target + 1
@@ -91,10 +92,10 @@ fn require_width(cells: &[&str], width: usize, unsaid: bool) -> std::result::Res
     let count = cells.len();
     Err(match unsaid {
         true => format!(
-            "the row has {count} columns, and a pair has two; {EXTRA_COLUMNS_REMEDY}, or take tabs out of its texts"
+            "the row has {count} columns, but a pair has two; {EXTRA_COLUMNS_REMEDY}, or remove the tabs from its texts"
         ),
         false => format!(
-            "the row has {count} columns and the first line has {width}; take tabs out of its texts"
+            "the row has {count} columns, but the first line has {width}; remove the tabs from its texts"
         ),
     })
 }

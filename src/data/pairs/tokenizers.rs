@@ -15,12 +15,12 @@ pub(super) fn tokenizers(corpus: &mut Corpus<'_>, request: &Request) -> Result<T
     if saved.text.is_some() {
         if separate && saved.target.is_none() {
             return Err(Error::usage(
-                "[data] separate_vocabularies = true, but the run has one vocabulary for sources and targets; leave it out",
+                "[data] separate_vocabularies = true, but the run has one vocabulary for sources and targets; remove it",
             ));
         }
         if !separate && saved.has_two_vocabularies() {
             return Err(Error::usage(
-                "[data] separate_vocabularies = false, but sources and targets of the run have a vocabulary each; set it to true",
+                "[data] separate_vocabularies = false, but the run has separate vocabularies for sources and targets; set it to true",
             ));
         }
         return match request.run_shape {

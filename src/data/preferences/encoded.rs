@@ -158,9 +158,8 @@ impl<'a> Encoder<'a> {
             let both = both.map_err(|why| with_location(one, &why))?;
             for (text, which) in [(&both.better, "better"), (&both.worse, "worse")] {
                 if !text.is_scored() {
-                    let why = format!(
-                        "the {which} text has no token behind the prompt; leave the row out"
-                    );
+                    let why =
+                        format!("the {which} text has no token after the prompt; remove the row");
                     return Err(with_location(one, &why));
                 }
             }
@@ -242,7 +241,7 @@ fn continued(
     said: &[Value],
     tools: Option<&Value>,
 ) -> std::result::Result<RenderedConversation, String> {
-    let template = template.ok_or("there is no chat template to write messages with")?;
+    let template = template.ok_or("there is no chat template for messages")?;
     template.render_continuation(prompt, said, tools)
 }
 

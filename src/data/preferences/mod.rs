@@ -141,7 +141,7 @@ impl PreferencesConfig {
         }
         if self.template.is_some() {
             return Err(Error::usage(
-                "[data] template has no effect: the rows hold texts, and a chat template writes messages; leave it out",
+                "[data] template has no effect: the rows contain texts, but a chat template formats messages; remove it",
             ));
         }
         let tokenizer = match (&request.saved_tokenizers.text, request.tokenizer) {
@@ -177,21 +177,20 @@ impl PreferencesConfig {
         if all.is_empty() {
             let lacks = match alone {
                 true => "two texts of at most",
-                false => "something to score in both texts within",
+                false => "a scored token in both texts within",
             };
             return Err(Error::usage(format!(
-                "[data] no pair of the {name} split has {lacks} context = {context}; raise it"
+                "[data] no pair of the {name} split has {lacks} context = {context} tokens; raise context"
             )));
         }
         let left_out = filed.len() - all.len();
         let note = (left_out > 0).then(|| match alone {
             true => format!(
-                "{left_out} pair(s) of the {name} split have a text of more than context = {context} tokens, or two that do not \
-                 differ, and are left out"
+                "{left_out} pair(s) of the {name} split are left out: a text is longer than context = {context} tokens, or both texts are the same"
             ),
             false => format!(
-                "{left_out} pair(s) of the {name} split have nothing to score, or nothing that differs, within context = \
-                 {context} and are left out"
+                "{left_out} pair(s) of the {name} split are left out: within context = {context} tokens, a text has no scored token, or both texts \
+                 are the same"
             ),
         });
         Ok((Rows { all, split, alone }, note))
@@ -203,13 +202,13 @@ impl DataSet for PreferencesConfig {
         let mut faults = self.parts().faults("a table of preferences");
         if self.chosen == self.rejected {
             faults.push(format!(
-                "[data] chosen and rejected both name the field `{}`; name the better and the worse one",
+                "[data] chosen and rejected both name the field `{}`; chosen must name the better text, rejected the worse one",
                 self.chosen
             ));
         }
         if self.context < MIN_CONTEXT {
             faults.push(format!(
-                "[data] context = {} is too short; the least is {MIN_CONTEXT}",
+                "[data] context = {} is too short; the minimum is {MIN_CONTEXT}",
                 self.context
             ));
         }
@@ -240,7 +239,7 @@ impl DataSet for PreferencesConfig {
         match (view, &self.margin) {
             (View::Masked(_) | View::Corrupted(_), _) => masking_unsupported(),
             (View::Plain, Some(_)) => vec![
-                "[data] margin has no effect: the loss of [task] kind = \"reward\" alone reads it; leave it out".into(),
+                "[data] margin has no effect: only the loss of [task] kind = \"reward\" uses it; remove it".into(),
             ],
             (View::Ctc, _) => speech_unsupported(),
             (View::Plain, None) | (View::EncodedSeparately, _) => Vec::new(),

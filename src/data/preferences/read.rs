@@ -95,7 +95,7 @@ impl Reader<'_> {
             (FieldContent::Text(_), FieldContent::Messages(_))
             | (FieldContent::Messages(_), FieldContent::Text(_)) => {
                 return Err(format!(
-                    "of `{chosen}` and `{rejected}` one is a text and the other one a list of messages; make them alike"
+                    "one of `{chosen}` and `{rejected}` is a text, but the other is a list of messages; use the same form for both"
                 ));
             }
         };
@@ -105,7 +105,7 @@ impl Reader<'_> {
         };
         match same {
             true => Err(format!(
-                "`{chosen}` and `{rejected}` are the same, so that neither is better; leave the row out"
+                "`{chosen}` and `{rejected}` are the same, so neither is better; remove the row"
             )),
             false => Ok(pair),
         }
@@ -125,7 +125,7 @@ impl Reader<'_> {
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
         let number = number.filter(|number| (*number as f32).is_finite());
-        let number = number.ok_or_else(|| format!("`{name}` is no number: {value}"))?;
+        let number = number.ok_or_else(|| format!("`{name}` is not a number: {value}"))?;
         Ok(number as f32)
     }
 
@@ -154,7 +154,7 @@ impl Reader<'_> {
                 worse,
             }),
             Some(FieldContent::Messages(_)) => Err(format!(
-                "the prompt is a list of messages, and `{}` a text; make them alike",
+                "the prompt is a list of messages, but `{}` is a text; use the same form for both",
                 self.0.chosen
             )),
             None => match common_prefix_len(&better, &worse) {
@@ -192,7 +192,7 @@ impl Reader<'_> {
             }
             None if alike == 0 && same > 0 => {
                 return Err(format!(
-                    "one of `{}` and `{}` is the beginning of the other, so that it answers nothing",
+                    "one of `{}` and `{}` is the beginning of the other, so it contains no answer",
                     self.0.chosen, self.0.rejected
                 ));
             }
@@ -209,7 +209,7 @@ impl Reader<'_> {
         // Without a prompt field, a user may say the same thing again.
         if is_given && (repeats(&better) || repeats(&worse)) {
             return Err(format!(
-                "the last message of the prompt stands in `{}` or `{}`, too, and not at the same place of both; leave it out there",
+                "the last message of the prompt is also in `{}` or `{}`, but not at the same place in both; remove it there",
                 self.0.chosen, self.0.rejected
             ));
         }
@@ -224,8 +224,8 @@ impl Reader<'_> {
     /// The clause for two continuations without a common prompt.
     fn no_common_prompt(&self, what: &str) -> String {
         format!(
-            "no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ: they have no prompt in common; name its field as \
-             [data] prompt",
+            "there is no field `{PROMPT}`, and the first {what} of `{}` and `{}` differ, so they have no common prompt; name the field of the \
+             prompt with [data] prompt",
             self.0.chosen, self.0.rejected
         )
     }

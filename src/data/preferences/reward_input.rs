@@ -62,18 +62,20 @@ impl DataConfig {
                 encoder.chat(&[asked], &[said], None)
             }
             (RewardInput::Messages(_), None) => Err(
-                "the run reads texts, not messages: no chat template wrote those that it was trained on".into(),
+                "the run reads texts, not messages: it was trained without a chat template".into(),
             ),
-            (RewardInput::Messages(messages), Some(_)) => messages_of(messages).and_then(|messages| {
-                let (said, prompt) = messages.split_last().ok_or("there are no messages")?;
-                encoder.chat(prompt, std::slice::from_ref(said), None)
-            }),
+            (RewardInput::Messages(messages), Some(_)) => {
+                messages_of(messages).and_then(|messages| {
+                    let (said, prompt) = messages.split_last().ok_or("there are no messages")?;
+                    encoder.chat(prompt, std::slice::from_ref(said), None)
+                })
+            }
         };
         let ids = encoded.map_err(Error::usage)?.ids;
         match (ids.len(), self.context()) {
             (0, _) => Err(Error::usage("the text is empty")),
             (length, context) if length > context => Err(Error::usage(format!(
-                "the text has {length} tokens, and the run reads {context}: a reward is that of a whole text"
+                "the text has {length} tokens, but the run reads at most {context}; a reward needs the whole text"
             ))),
             (_, _) => Ok(TextItem {
                 inputs: ids,

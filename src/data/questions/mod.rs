@@ -145,8 +145,7 @@ impl DataSet for QuestionsConfig {
         let half = self.context.saturating_sub(MARKS) / 2;
         if half <= self.overlap {
             faults.push(format!(
-                "[data] overlap = {} leaves no new token in a window: half of context = {}, without {MARKS} tokens around \
-                 texts, must be more",
+                "[data] overlap = {} leaves no new token in a window: it must be below half of context = {} without the {MARKS} special tokens",
                 self.overlap, self.context
             ));
         }

@@ -81,7 +81,7 @@ fn answers(row: &Map<String, Value>) -> std::result::Result<Vec<Answer>, String>
     let Columns { text, answer_start } = serde_json::from_value(found.clone()).map_err(wrong)?;
     if text.len() != answer_start.len() {
         return Err(format!(
-            "`answers` has {} in `text` and {} in `answer_start`",
+            "`answers` has {} entries in `text`, but {} in `answer_start`",
             text.len(),
             answer_start.len()
         ));
@@ -95,8 +95,8 @@ fn answers(row: &Map<String, Value>) -> std::result::Result<Vec<Answer>, String>
 fn text<'r>(row: &'r Map<String, Value>, name: &str) -> std::result::Result<&'r str, String> {
     match row.get(name) {
         Some(Value::String(text)) => Ok(text),
-        Some(Value::Null) => Err(format!("the row has nothing in `{name}`")),
-        Some(_) => Err(format!("`{name}` is no text")),
+        Some(Value::Null) => Err(format!("`{name}` is empty")),
+        Some(_) => Err(format!("`{name}` is not a text")),
         None => Err(json_line::missing_field(row, name)),
     }
 }

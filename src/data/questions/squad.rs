@@ -117,7 +117,7 @@ pub(super) fn question(
         None if asked.is_impossible => None,
         None => {
             return Err(format!(
-                "question `{name}` has no answer, and does not say is_impossible"
+                "question `{name}` has no answer, but is not marked with is_impossible"
             ));
         }
         Some(answer) => {
@@ -127,7 +127,7 @@ pub(super) fn question(
             let from = from.filter(there).filter(|_| !answer.text.is_empty());
             let from = from.ok_or_else(|| {
                 format!(
-                    "the answer `{}` of question `{name}` does not stand at character {} of its context",
+                    "the answer `{}` of question `{name}` is not at character {} of its context",
                     answer.text, answer.answer_start
                 )
             })?;

@@ -124,7 +124,7 @@ pub fn read(
 pub(super) fn require_frame(tokenizer: &Tokenizer) -> Result<SpecialTokenLayout> {
     tokenizer.question_layout().ok_or_else(|| {
         Error::usage(
-            "[data] kind = \"questions\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
+            "[data] kind = \"questions\" needs a vocabulary with special tokens for the ends of a text ([CLS] and [SEP], or <s> and </s>)",
         )
     })
 }

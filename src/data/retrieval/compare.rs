@@ -73,7 +73,7 @@ impl CompareConfig {
                 )]
             }
             Self::Encoded(c) if c.run.as_os_str().is_empty() => {
-                vec!["[data.retrieval.compare] `run` is missing: the folder of a run that makes vectors of texts".into()]
+                vec!["[data.retrieval.compare] `run` is missing; name the folder of a run that embeds texts".into()]
             }
             Self::TfIdf(_) | Self::Encoded(_) => Vec::new(),
         }

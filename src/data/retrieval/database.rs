@@ -96,8 +96,8 @@ impl Database {
     ) -> Result<Self> {
         if ids.documents() < 2 {
             return Err(Error::usage(
-                "[data.retrieval] the database is one document, and no text has neighbours in its own document: say where \
-                 documents begin with [data] documents, document_separator or field, or name several files",
+                "[data.retrieval] the database is a single document, but a text has no neighbours in its own document; separate documents with \
+                 [data] documents, document_separator or field, or name several files",
             ));
         }
         let m = chunking.chunk;
@@ -114,7 +114,7 @@ impl Database {
         let chunks: Vec<Chunk> = chunks.collect();
         if chunks.len() >= u32::MAX as usize {
             return Err(Error::usage(
-                "[data.retrieval] the database has too many chunks; make them longer",
+                "[data.retrieval] the database has too many chunks; use longer chunks",
             ));
         }
         let by = match (&config.compare, &chunking.embedder) {
@@ -122,7 +122,7 @@ impl Database {
             (CompareConfig::Encoded(_), Some(embedder)) => embedder.fingerprint().to_string(),
             (CompareConfig::Encoded(_), None) => {
                 return Err(Error::run(
-                    "[data.retrieval] the run that makes vectors is not open",
+                    "[data.retrieval] the run that embeds chunks is not open",
                 ));
             }
         };
@@ -237,8 +237,8 @@ impl Database {
         match before.is_none_or(|before| *before == self.checksum()) {
             true => Ok(()),
             false => Err(Error::usage(
-                "[data.retrieval] the database is not what the run began with: its texts, or the run that compares chunks, \
-                 changed; bring them back, or begin another run",
+                "[data.retrieval] the database differs from the one that the run began with: its texts or the run that embeds chunks changed; \
+                 restore them, or begin a new run",
             )),
         }
     }

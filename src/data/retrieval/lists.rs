@@ -59,7 +59,7 @@ impl NeighbourLists {
         }
         let unwritable = |e: std::io::Error| {
             Error::run(format!(
-                "cannot write the neighbours {}: {e}; FORMWORK_CACHE names another folder for caches",
+                "cannot write the neighbours {}: {e}; set FORMWORK_CACHE to another folder for caches",
                 path.display()
             ))
         };

@@ -49,7 +49,7 @@ impl DatabaseConfig {
         let mut faults = self.compare.faults();
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
         if self.path.as_ref().is_some_and(empty) {
-            let rule = "[data.retrieval] `path` is empty; leave it out for the training text, or name a file";
+            let rule = "[data.retrieval] `path` is empty; remove it to use the training text, or name a file";
             faults.push(rule.into());
         }
         faults

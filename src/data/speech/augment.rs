@@ -48,8 +48,8 @@ impl SpeechAugmentConfig {
         if n_mels == 0 {
             if *self != Self::default() {
                 faults.push(
-                    "[data] augment masks bands and frames of log-mel features, and n_mels = 0 reads samples; leave it out: [model] masks \
-                     hides what a network makes of samples"
+                    "[data] augment masks bands and frames of log-mel features, but n_mels = 0 reads samples; remove it, and use [model] masks to \
+                     mask the features that the network computes"
                         .into(),
                 );
             }
@@ -73,12 +73,14 @@ impl SpeechAugmentConfig {
         if let Some(width) = self.frequency_width {
             fault(
                 width == 0 || width > bands,
-                format!("frequency_width = {width} must be 1 to {bands}, the bands of n_mels"),
+                format!(
+                    "frequency_width = {width} must be between 1 and {bands}, the number of bands (n_mels)"
+                ),
             );
         }
         fault(
             self.time_width == Some(0),
-            "time_width = 0 hides nothing".into(),
+            "time_width = 0 must be at least 1".into(),
         );
         if let Some(share) = self.time_share {
             fault(
@@ -115,7 +117,9 @@ impl SpeechAugmentConfig {
             .iter()
             .filter(|(_, given, _, masks)| *given && *masks == 0);
         idle.map(|(key, _, masks, _)| {
-            format!("[data.augment] {key} has no effect without {masks}; leave it out or set {masks} = 2")
+            format!(
+                "[data.augment] {key} has no effect without {masks}; remove it or set {masks} = 2"
+            )
         })
         .collect()
     }
@@ -221,7 +225,7 @@ mod tests {
         assert_eq!(
             config.faults(80),
             [
-                "[data.augment] frequency_width = 90 must be 1 to 80, the bands of n_mels",
+                "[data.augment] frequency_width = 90 must be between 1 and 80, the number of bands (n_mels)",
                 "[data.augment] time_share = 0.0 must be above 0 and at most 1"
             ]
         );

@@ -105,7 +105,7 @@ fn naming_file<T>(path: &Path, read: impl FnOnce() -> std::result::Result<T, Str
     result.and_then(|result| result).map_err(|why| {
         Error::run(match ends_with(path, &OTHERS) {
             true => format!(
-                "{shown} is neither WAV nor FLAC; convert it, for example by ffmpeg -i {shown} -ar {RATE} -ac 1 out.flac"
+                "{shown} is neither WAV nor FLAC; convert it, for example with ffmpeg -i {shown} -ar {RATE} -ac 1 out.flac"
             ),
             false => format!("{shown} cannot be read as WAV or FLAC: {why}"),
         })
@@ -141,11 +141,13 @@ fn opened(path: &Path) -> std::result::Result<OpenAudio, String> {
         .map_err(|e| e.to_string())?;
     let track = format
         .default_track(TrackType::Audio)
-        .ok_or("it has no sound")?;
+        .ok_or("it has no audio track")?;
     let parameters = track.codec_params.as_ref().and_then(|p| p.audio());
-    let parameters = parameters.ok_or("it does not say how its sound is written")?;
+    let parameters = parameters.ok_or("it does not state its audio codec")?;
     let header = Header {
-        rate: parameters.sample_rate.ok_or("it says no sampling rate")?,
+        rate: parameters
+            .sample_rate
+            .ok_or("it does not state its sampling rate")?,
         frames: track.num_frames,
     };
     let options = AudioDecoderOptions::default().verify(true);
@@ -201,10 +203,10 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
         return Err(why);
     }
     if samples.is_empty() {
-        return Err("it has no sample".into());
+        return Err("it has no samples".into());
     }
     if whole && open.decoder.finalize().verify_ok == Some(false) {
-        return Err("its checksum says that it is damaged".into());
+        return Err("it is damaged: its checksum is wrong".into());
     }
     match samples.iter().position(|sample| !sample.is_finite()) {
         Some(number) => Err(format!("sample {number} is not a number")),
@@ -216,7 +218,7 @@ fn decoded(path: &Path, wanted: usize) -> std::result::Result<Mono, String> {
 fn truncation_fault(found: usize, said: Option<u64>) -> Option<String> {
     let said = said.filter(|said| *said > found as u64)?;
     Some(format!(
-        "it holds {found} of the {said} samples that it says it has; it is cut off or damaged"
+        "it contains {found} of the {said} samples that it states; it is truncated or damaged"
     ))
 }
 

@@ -64,23 +64,23 @@ pub(in crate::data) fn shape_faults(
     let mut faults = Vec::new();
     if n_mels > MOST_MELS {
         faults.push(format!(
-            "[data] n_mels = {n_mels} must be 1 to {MOST_MELS}, or 0 for the samples themselves; Whisper has 80, and 128 since large-v3"
+            "[data] n_mels = {n_mels} must be between 1 and {MOST_MELS}, or 0 to read samples; Whisper uses 80, and 128 since large-v3"
         ));
     }
     if let Some(normalize) = normalize.filter(|_| n_mels > 0) {
         faults.push(format!(
-            "[data] normalize = {normalize} has no effect on log-mel features; leave it out, or set n_mels = 0 to read samples"
+            "[data] normalize = {normalize} has no effect on log-mel features; remove it, or set n_mels = 0 to read samples"
         ));
     }
     let [least, most] = SECONDS;
     let whole = (seconds * FRAMES - (seconds * FRAMES).round()).abs() < 1e-6;
     if !(least..=most).contains(&seconds) {
         faults.push(format!(
-            "[data] seconds = {seconds:?} must be {least:?} to {most:?}; Whisper has 30.0"
+            "[data] seconds = {seconds:?} must be between {least:?} and {most:?}; Whisper uses 30.0"
         ));
     } else if !whole {
         faults.push(format!(
-            "[data] seconds = {seconds:?} is no whole number of frames of 0.01 s; the nearest is {:?}",
+            "[data] seconds = {seconds:?} is not a whole number of frames of 0.01 s; the nearest is {:?}",
             (seconds * FRAMES).round() / FRAMES
         ));
     }
@@ -125,8 +125,8 @@ mod tests {
         assert_eq!(
             shape_faults(200, 1.234, None),
             [
-                "[data] n_mels = 200 must be 1 to 128, or 0 for the samples themselves; Whisper has 80, and 128 since large-v3",
-                "[data] seconds = 1.234 is no whole number of frames of 0.01 s; the nearest is 1.23"
+                "[data] n_mels = 200 must be between 1 and 128, or 0 to read samples; Whisper uses 80, and 128 since large-v3",
+                "[data] seconds = 1.234 is not a whole number of frames of 0.01 s; the nearest is 1.23"
             ]
         );
         for seconds in [0.0, -1.0, f64::NAN, f64::INFINITY] {

@@ -21,13 +21,13 @@ pub(super) fn resampled(samples: Vec<f32>, rate: u32) -> Result<Vec<f32>, String
     }
     if !RATES.contains(&rate) {
         return Err(format!(
-            "its sampling rate of {rate} Hz cannot be turned into {RATE} Hz: it must be {} to {} Hz",
+            "its sampling rate of {rate} Hz cannot be converted to {RATE} Hz: it must be between {} and {} Hz",
             RATES.start(),
             RATES.end()
         ));
     }
     let wrong = |why: &dyn std::fmt::Display| {
-        format!("its sampling rate of {rate} Hz cannot be turned into {RATE} Hz: {why}")
+        format!("its sampling rate of {rate} Hz cannot be converted to {RATE} Hz: {why}")
     };
     let mut resampler =
         Fft::<f32>::new(rate as usize, RATE, CHUNK, 1, FixedSync::Input).map_err(|e| wrong(&e))?;

@@ -52,7 +52,7 @@ impl Transcripts {
                 match ids.len() <= context {
                     true => Ok(ids),
                     false => Err(Error::usage(format!(
-                        "the transcript has {} tokens, and [data] context = {context} is the most; set context = {}",
+                        "the transcript has {} tokens, but [data] context = {context} is the maximum; set context = {}",
                         ids.len(),
                         ids.len()
                     ))),
@@ -82,8 +82,8 @@ impl Transcripts {
 fn blank(tokenizer: &Tokenizer) -> Result<u32> {
     tokenizer.pad().ok_or_else(|| {
         Error::usage(
-            "[tokenizer] the vocabulary has no special token that fills up rows, <pad> or [PAD], which stands for no character between \
-             those of a transcript: give one to the tokenizer",
+            "[tokenizer] the vocabulary has no padding token, <pad> or [PAD], which CTC uses as the blank between characters; add one to the \
+             tokenizer",
         )
     })
 }

@@ -63,7 +63,7 @@ impl Problems for ArithmeticConfig {
         let mut faults = self.held_out().faults();
         if !(1..=MOST_DIGITS).contains(&self.digits) {
             faults.push(format!(
-                "[data] digits = {} must be 1 to {MOST_DIGITS}",
+                "[data] digits = {} must be between 1 and {MOST_DIGITS}",
                 self.digits
             ));
         }
@@ -73,10 +73,10 @@ impl Problems for ArithmeticConfig {
         for (i, operation) in self.operations.iter().enumerate() {
             if !["+", "-", "*"].contains(&operation.as_str()) {
                 faults.push(format!(
-                    "[data] operations has `{operation}`; allowed: `+`, `-`, `*`"
+                    "[data] operations contains `{operation}`; allowed: `+`, `-`, `*`"
                 ));
             } else if self.operations[..i].contains(operation) {
-                faults.push(format!("[data] operations has `{operation}` twice"));
+                faults.push(format!("[data] operations contains `{operation}` twice"));
             }
         }
         faults

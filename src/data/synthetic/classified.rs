@@ -36,7 +36,7 @@ pub(super) trait Texts: Clone + Send + Sync + 'static {
     /// Draws a text; `None` if it breaks a bound and must be drawn again.
     fn draw(&self, stream: &mut Stream) -> Option<Drawing>;
 
-    /// Returns the clause that follows "N texts were drawn in vain for the valid split: " in the error of a
+    /// Returns the clause that follows "none of N drawn texts belongs to the valid split: " in the error of a
     /// split to which hardly any text belongs.
     fn rarity(&self) -> String;
 }
@@ -96,7 +96,7 @@ impl<T: Texts> Reading<T> {
         of_split.next().ok_or_else(|| {
             let (name, why) = (split.name(), self.texts.rarity());
             Error::usage(format!(
-                "[data] {MAX_DRAWS} texts were drawn in vain for the {name} split: {why}"
+                "[data] none of {MAX_DRAWS} drawn texts belongs to the {name} split: {why}"
             ))
         })
     }

@@ -147,7 +147,7 @@ impl GrammarConfig {
             };
             if tokens < self.context + 1 {
                 return Err(Error::usage(format!(
-                    "[data] the {} split has {tokens} tokens, fewer than context = {} and one; use more documents",
+                    "[data] the {} split has {tokens} tokens, fewer than context = {} plus one; use more documents",
                     split.name(),
                     self.context
                 )));
@@ -175,7 +175,7 @@ impl DataSet for GrammarConfig {
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.documents == 0 {
-            faults.push("[data] documents = 0; there is nothing to train on".into());
+            faults.push("[data] documents = 0 leaves nothing to train on".into());
         }
         for (key, count) in [
             ("documents", self.documents),
@@ -184,7 +184,7 @@ impl DataSet for GrammarConfig {
             ("sentences", self.sentences),
         ] {
             if count > MOST {
-                faults.push(format!("[data] {key} = {count} is more than {MOST}"));
+                faults.push(format!("[data] {key} = {count} must be at most {MOST}"));
             }
         }
         let documents = [self.documents, self.valid_items, self.test_items];
@@ -192,7 +192,7 @@ impl DataSet for GrammarConfig {
         let sentences = documents.saturating_mul(self.sentences);
         if sentences > MOST_SENTENCES {
             faults.push(format!(
-                "[data] documents, valid_items and test_items with sentences = {} make {sentences} sentences, which are more than {MOST_SENTENCES}",
+                "[data] documents, valid_items and test_items with sentences = {} make {sentences} sentences; the maximum is {MOST_SENTENCES}",
                 self.sentences
             ));
         }
@@ -200,7 +200,7 @@ impl DataSet for GrammarConfig {
             faults.push("[data] sentences must be at least 2".into());
         }
         if self.context == 0 {
-            faults.push("[data] context = 0; a window has at least one token".into());
+            faults.push("[data] context = 0 must be at least 1".into());
         }
         faults
     }

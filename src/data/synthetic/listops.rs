@@ -135,7 +135,7 @@ impl Texts for ListopsConfig {
 
     fn rarity(&self) -> String {
         format!(
-            "hardly any has {} to {} tokens with max_depth = {} and max_args = {} and belongs to it with held_out = {}",
+            "hardly any text has {} to {} tokens with max_depth = {} and max_args = {} and belongs to it with held_out = {}",
             self.min_length, self.max_length, self.max_depth, self.max_args, self.held_out
         )
     }
@@ -149,18 +149,18 @@ impl DataSet for ListopsConfig {
         }
         if self.max_depth > MOST_NESTED || self.max_args > MOST_ARGS {
             faults.push(format!(
-                "[data] max_depth is at most {MOST_NESTED}, max_args at most {MOST_ARGS}"
+                "[data] max_depth must be at most {MOST_NESTED} and max_args at most {MOST_ARGS}"
             ));
         }
         if self.max_length > MOST_TOKENS {
             faults.push(format!(
-                "[data] max_length = {} is more than {MOST_TOKENS}",
+                "[data] max_length = {} must be at most {MOST_TOKENS}",
                 self.max_length
             ));
         }
         if self.max_length < 4 || self.min_length > self.max_length {
             faults.push(format!(
-                "[data] max_length = {} must be at least 4, the length of [MAX 1 2 ], and not below min_length = {}",
+                "[data] max_length = {} must be at least 4, the length of [MAX 1 2 ], and at least min_length = {}",
                 self.max_length, self.min_length
             ));
         }

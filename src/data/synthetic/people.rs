@@ -148,23 +148,24 @@ impl DataSet for PeopleConfig {
     fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.letters == 0 {
-            faults.push("[data] letters = 0; there is nothing to train on".into());
+            faults.push("[data] letters = 0 leaves nothing to train on".into());
         }
         let all = [self.letters, self.valid_items, self.test_items].into_iter();
         let all = all.fold(0, usize::saturating_add);
         if all > MOST {
             faults.push(format!(
-                "[data] letters, valid_items and test_items tell of {all} people, and {MOST} have names; use fewer"
+                "[data] letters, valid_items and test_items need {all} people, but there are names for {MOST}; use fewer"
             ));
         }
         if self.context == 0 {
-            faults.push("[data] context = 0; a window has at least one token".into());
+            faults.push("[data] context = 0 must be at least 1".into());
         }
         if let Some(database) = &self.retrieval {
             faults.extend(database.faults());
             if database.path.is_some() {
                 faults.push(
-                    "[data.retrieval] path has no effect: the database is the register; leave it out".into(),
+                    "[data.retrieval] path has no effect: the database is the register; remove it"
+                        .into(),
                 );
             }
         }
@@ -193,7 +194,7 @@ impl DataSet for PeopleConfig {
             View::EncodedSeparately => pairs_unsupported(),
             View::Ctc => speech_unsupported(),
             View::Masked(_) | View::Corrupted(_) => vec![
-                "[data] letters about people are for next-token prediction; use kind = \"grammar\" or \"text\"".into(),
+                "[data] letters about people work only with next-token prediction; use kind = \"grammar\" or \"text\"".into(),
             ],
         }
     }
@@ -225,7 +226,7 @@ impl DataSet for PeopleConfig {
             let tokens = held.ids.len();
             if tokens < self.context + 1 {
                 return Err(Error::usage(format!(
-                    "[data] the {} split has {tokens} tokens, fewer than context = {} and one; use more letters",
+                    "[data] the {} split has {tokens} tokens, fewer than context = {} plus one; use more letters",
                     split.name(),
                     self.context
                 )));

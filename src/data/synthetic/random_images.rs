@@ -59,7 +59,9 @@ impl DataSet for RandomImagesConfig {
             ("classes", self.classes, 1 << 20),
         ] {
             if !(1..=most).contains(&value) {
-                faults.push(format!("[data] {key} = {value} must be 1 to {most}"));
+                faults.push(format!(
+                    "[data] {key} = {value} must be between 1 and {most}"
+                ));
             }
         }
         faults

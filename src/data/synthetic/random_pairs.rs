@@ -39,7 +39,7 @@ impl DataSet for RandomPairsConfig {
         let mut faults = Vec::new();
         if self.vocab_size == 0 || self.vocab_size > i32::MAX as usize {
             faults.push(format!(
-                "[data] vocab_size = {} must be 1 to {}",
+                "[data] vocab_size = {} must be between 1 and {}",
                 self.vocab_size,
                 i32::MAX
             ));
@@ -49,7 +49,7 @@ impl DataSet for RandomPairsConfig {
             ("target_len", self.target_len),
         ] {
             if len == 0 {
-                faults.push(format!("[data] {key} = 0; a text has at least one token"));
+                faults.push(format!("[data] {key} = 0 must be at least 1"));
             }
         }
         faults

@@ -43,13 +43,13 @@ impl DataSet for RandomTokensConfig {
         let mut faults = Vec::new();
         if self.vocab_size == 0 || self.vocab_size > i32::MAX as usize {
             faults.push(format!(
-                "[data] vocab_size = {} must be 1 to {}",
+                "[data] vocab_size = {} must be between 1 and {}",
                 self.vocab_size,
                 i32::MAX
             ));
         }
         if self.context == 0 {
-            faults.push("[data] context = 0; a window has at least one token".into());
+            faults.push("[data] context = 0 must be at least 1".into());
         }
         faults
     }
@@ -82,15 +82,16 @@ impl DataSet for RandomTokensConfig {
             View::Masked(view) => view,
             View::Corrupted(_) => {
                 return vec![
-                    "[data] random tokens have no text that could be corrupted; kind = \"random_pairs\" measures text to \
-                     text"
+                    "[data] random tokens have no text to corrupt; use kind = \"random_pairs\" for text to text"
                         .into(),
                 ];
             }
         };
         let mut faults = view.masking.faults();
         if view.pairs != Pairs::None {
-            faults.push("[task] pairs: random tokens have no sentences; leave it out".into());
+            faults.push(
+                "[task] pairs has no effect: random tokens have no sentences; remove it".into(),
+            );
         }
         faults
     }

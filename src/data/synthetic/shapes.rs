@@ -74,7 +74,7 @@ impl DataSet for ShapesConfig {
         let (size, classes, noise) = (self.size, self.classes, self.noise);
         fault(
             !(12..=1024).contains(&size),
-            format!("size = {size} must be 12 to 1024"),
+            format!("size = {size} must be between 12 and 1024"),
         );
         fault(
             self.channels != 1 && self.channels != 3,
@@ -82,11 +82,11 @@ impl DataSet for ShapesConfig {
         );
         fault(
             !(2..=NAMES.len()).contains(&classes),
-            format!("classes = {classes} must be 2 to {}", NAMES.len()),
+            format!("classes = {classes} must be between 2 and {}", NAMES.len()),
         );
         fault(
             !(0.0..=1.0).contains(&noise),
-            format!("noise = {noise} must be 0 to 1"),
+            format!("noise = {noise} must be between 0 and 1"),
         );
         faults
     }

@@ -80,13 +80,15 @@ impl<R: Rule> Problems for StringsConfig<R> {
         }
         if self.min_length.is_some_and(|least| least > self.length) {
             faults.push(format!(
-                "[data] min_length is above length = {}",
+                "[data] min_length must be at most length = {}",
                 self.length
             ));
         }
         if !(2..=SYMBOLS).contains(&self.symbols) {
             let count = self.symbols;
-            faults.push(format!("[data] symbols = {count} must be 2 to {SYMBOLS}"));
+            faults.push(format!(
+                "[data] symbols = {count} must be between 2 and {SYMBOLS}"
+            ));
         }
         faults.extend(self.held_out().faults());
         faults

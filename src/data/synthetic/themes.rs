@@ -146,7 +146,10 @@ impl Texts for ThemesConfig {
     }
 
     fn rarity(&self) -> String {
-        format!("hardly any belongs to it with held_out = {}", self.held_out)
+        format!(
+            "hardly any text belongs to it with held_out = {}",
+            self.held_out
+        )
     }
 }
 

@@ -121,7 +121,7 @@ impl TaggedTextConfig {
         };
         let columnar = columnar::is_columnar(first);
         if columnar && self.format.is_some() {
-            faults.push("[data] format has no effect on Parquet and Arrow; leave it out".into());
+            faults.push("[data] format has no effect on Parquet and Arrow; remove it".into());
         }
         let layout = self.layout(first);
         let named = layout.format == Format::Jsonl || columnar;
@@ -130,18 +130,20 @@ impl TaggedTextConfig {
         for (key, column) in [("word", &layout.word), ("tag", &layout.tag)] {
             match column {
                 Column::Name(_) if said && !named => faults.push(format!(
-                    "[data] {key} = {column} is a name, and the columns of CoNLL files have numbers"
+                    "[data] {key} = {column} is a name, but the columns of CoNLL files have numbers; use a number"
                 )),
                 Column::Number(_) if said && named => faults.push(format!(
-                    "[data] {key} = {column} is a number, and the fields of JSON lines, Parquet and Arrow have names"
+                    "[data] {key} = {column} is a number, but the fields of JSON lines, Parquet and Arrow have names; use a name"
                 )),
-                Column::Number(0) => faults.push(format!("[data] {key} = 0: columns count from 1")),
+                Column::Number(0) => faults.push(format!("[data] {key} = 0 must be at least 1: columns count from 1")),
                 Column::Number(_) | Column::Name(_) => {}
             }
         }
         if layout.word == layout.tag {
             let column = layout.tag;
-            faults.push(format!("[data] word and tag are the same column, {column}"));
+            faults.push(format!(
+                "[data] word and tag both name the column {column}; name two different columns"
+            ));
         }
         faults
     }
@@ -187,7 +189,7 @@ impl TaggedTextConfig {
         }
         if given.is_empty() && written().collect::<BTreeSet<_>>().len() < 2 {
             return Err(Error::usage(format!(
-                "[data] every training word has the tag `{}`; there is nothing to tell apart (is `tag` the right column?)",
+                "[data] every training word has the tag `{}`, so there is nothing to learn; check that `tag` is the right column",
                 written().next().unwrap_or_default()
             )));
         }
@@ -237,13 +239,13 @@ impl DataSet for TaggedTextConfig {
         faults.extend(self.column_faults());
         if self.context < 4 {
             faults.push(format!(
-                "[data] context = {} is too short; the least is 4",
+                "[data] context = {} is too short; the minimum is 4",
                 self.context
             ));
         }
         let different: BTreeSet<&String> = self.classes.iter().collect();
         if different.len() < self.classes.len() || self.classes.len() == 1 {
-            faults.push("[data] classes: two different names at least, each once".into());
+            faults.push("[data] classes must contain at least two names, each only once".into());
         }
         faults
     }

@@ -95,10 +95,10 @@ fn lines(path: &Path, layout: &Layout) -> Result<Vec<Sentence>> {
             conll(text, [*word, *tag], comments, path)
         }
         (Format::Jsonl, word, tag) => Err(Error::usage(format!(
-            "[data] word = {word}, tag = {tag}: the fields of JSON lines have names; give the names"
+            "[data] word = {word}, tag = {tag}: the fields of JSON lines have names; use the names"
         ))),
         (Format::Conll | Format::Conllu, word, tag) => Err(Error::usage(format!(
-            "[data] word = {word}, tag = {tag}: the columns of CoNLL files have numbers; give the numbers"
+            "[data] word = {word}, tag = {tag}: the columns of CoNLL files have numbers; use the numbers"
         ))),
     }
 }
@@ -139,7 +139,7 @@ fn conll(text: &str, wanted: [usize; 2], universal: bool, path: &Path) -> Result
                 Err(at(
                     path,
                     line,
-                    &format!("no column {number}: the line has {has}"),
+                    &format!("there is no column {number}: the line has {has}"),
                 ))
             }
         };
@@ -176,7 +176,7 @@ fn objects(text: &str, wanted: [&String; 2], path: &Path) -> Result<Vec<Sentence
                     at(
                         path,
                         line,
-                        &format!("`{name}` is no list of texts or numbers"),
+                        &format!("`{name}` is not a list of texts or numbers"),
                     )
                 })
             };
@@ -190,7 +190,7 @@ fn objects(text: &str, wanted: [&String; 2], path: &Path) -> Result<Vec<Sentence
 fn columns(path: &Path, layout: &Layout) -> Result<(Vec<Sentence>, Option<Vec<String>>)> {
     let (Column::Name(word), Column::Name(tag)) = (&layout.word, &layout.tag) else {
         return Err(Error::usage(format!(
-            "[data] word = {}, tag = {}: the columns of {} have names; give the names",
+            "[data] word = {}, tag = {}: the columns of {} have names; use the names",
             layout.word,
             layout.tag,
             path.display()
@@ -205,7 +205,7 @@ fn columns(path: &Path, layout: &Layout) -> Result<(Vec<Sentence>, Option<Vec<St
             Cell::Text(_) => Err(at(
                 path,
                 line,
-                "words and tags are lists, and a column has texts",
+                "words and tags must be lists, but a column contains texts",
             )),
         });
         let mut lists = lists.collect::<Result<Vec<_>>>()?.into_iter();
@@ -242,7 +242,11 @@ impl Sentence {
             true => Ok(Self { words, tags, line }),
             false => {
                 let (words, tags) = (words.len(), tags.len());
-                Err(at(path, line, &format!("{words} words and {tags} tags")))
+                Err(at(
+                    path,
+                    line,
+                    &format!("the row has {words} words, but {tags} tags"),
+                ))
             }
         }
     }
@@ -267,7 +271,7 @@ mod tests {
         );
         assert_eq!((all[1].words[0].as_str(), all[1].line), ("#tag", 4));
         let fault = read(text, [1, 3], false).unwrap_err().to_string();
-        assert_eq!(fault, "x:6: no column 3: the line has 2");
+        assert_eq!(fault, "x:6: there is no column 3: the line has 2");
     }
 
     #[test]

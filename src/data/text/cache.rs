@@ -121,7 +121,7 @@ impl TokenCache {
             return Err(bad("wrong checksum"));
         }
         if !starts.is_sorted() || starts.last().is_some_and(|start| *start > len) {
-            return Err(bad("documents that are not in order"));
+            return Err(bad("the documents are not in order"));
         }
         Ok(Self {
             file,
@@ -218,7 +218,7 @@ impl TokenCache {
         let ids = bytes.chunks_exact(width).map(id_of);
         ids.map(|id| match id <= self.highest {
             true => Ok(id as i32),
-            false => Err(self.changed("it has an id that was not there")),
+            false => Err(self.changed("it contains an unexpected id")),
         })
         .collect()
     }
@@ -245,7 +245,7 @@ impl TokenCache {
         in_blocks(&self.file, HEADER as u64, len, |block| hash.update(block))
             .map_err(|e| self.changed(&e.to_string()))?;
         if now.bytes != known.bytes || hash.finalize().as_slice() != self.checksum {
-            return Err(self.changed("its content is another"));
+            return Err(self.changed("its content changed"));
         }
         // Only its modification time has changed.
         *known = now;
@@ -254,8 +254,7 @@ impl TokenCache {
 
     fn changed(&self, why: &str) -> Error {
         Error::run(format!(
-            "the token cache {} was changed by another process while it was read: {why}; go on with the run to have it made \
-             again",
+            "the token cache {} was changed by another process while it was read: {why}; continue the run to create it again",
             self.path.display()
         ))
     }

@@ -77,7 +77,7 @@ fn note(folder: &Path, others: &[PathBuf]) -> Option<String> {
     let names: Vec<String> = others.iter().map(name).collect();
     (!others.is_empty()).then(|| {
         format!(
-            "[data] {}: {} left out, beside Parquet, Arrow or JSON lines; to read them, give them in a list of paths",
+            "[data] {}: {} left out, because the folder contains Parquet, Arrow or JSON lines; to read such files, name them in a list of paths",
             folder.display(),
             discovery::join_first(&names, NAMED)
         )
@@ -105,8 +105,7 @@ pub(in crate::data) fn require_plain(
         return Ok(());
     }
     Err(Error::usage(format!(
-        "[data] {key} has no effect: every file is JSON lines, Parquet or Arrow, of which each line or row is a document; \
-         leave it out"
+        "[data] {key} has no effect: every file is JSON lines, Parquet or Arrow, where each line or row is a document; remove it"
     )))
 }
 

@@ -11,18 +11,18 @@ impl TextConfig {
         }
         if weights != paths {
             faults.push(format!(
-                "[data] weights has {weights} number(s) and path {paths} entries; give one weight for each entry"
+                "[data] weights has {weights} number(s), but path has {paths} entries; give one weight for each entry"
             ));
         }
         if self.weights.iter().any(|w| !w.is_finite() || *w <= 0.0) {
             faults.push(
-                "[data] weights must be positive numbers; leave a corpus out of path instead"
+                "[data] weights must be positive numbers; to exclude a corpus, remove it from path"
                     .into(),
             );
         }
         if self.windows != Windows::Random {
             faults.push(
-                "[data] weights need windows = \"random\": other windows read every token once an epoch".into(),
+                "[data] weights need windows = \"random\": other windows read every token once per epoch".into(),
             );
         }
         faults
@@ -34,10 +34,12 @@ impl TextConfig {
         };
         let mut faults = database.faults();
         if self.windows == Windows::Random {
-            faults.push("[data] windows = \"random\" begin anywhere, and neighbours are found for chunks side by side; set windows = \"contiguous\" or \"documents\"".into());
+            faults.push("[data] windows = \"random\" begin anywhere, but neighbours are found for consecutive chunks; set windows = \"contiguous\" \
+                         or \"documents\"".into());
         }
         if self.isolates_documents() {
-            faults.push("[data] across_documents = false hides documents from each other, and a chunk may hold the end of one and the beginning of the next; leave it or [data.retrieval] out".into());
+            faults.push("[data] across_documents = false hides documents from each other, but a chunk may contain the end of one and the beginning \
+                         of the next; remove it or [data.retrieval]".into());
         }
         faults
     }

@@ -162,7 +162,7 @@ impl DataSet for TextConfig {
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
         fault(
             empty(&self.path),
-            "`path` is missing: a file or folder of text, or a list of them",
+            "`path` is missing; name a file or folder of text, or a list of them",
         );
         for (key, path) in [
             ("valid_path", &self.valid_path),
@@ -170,18 +170,12 @@ impl DataSet for TextConfig {
         ] {
             fault(
                 path.as_ref().is_some_and(empty),
-                &format!("`{key}` is empty; leave it out or name a file"),
+                &format!("`{key}` is empty; remove it or name a file"),
             );
         }
-        fault(
-            self.context == 0,
-            "context = 0; a window has at least one token",
-        );
+        fault(self.context == 0, "context = 0 must be at least 1");
         if let Some(stride) = self.eval_stride {
-            fault(
-                stride == 0,
-                "eval_stride = 0; windows of an evaluation begin at least 1 token after each other",
-            );
+            fault(stride == 0, "eval_stride = 0 must be at least 1");
             fault(
                 stride > self.context && self.context > 0,
                 &format!(
@@ -206,11 +200,11 @@ impl DataSet for TextConfig {
         );
         fault(
             self.valid_path.is_some() && self.valid_fraction.is_some(),
-            "valid_fraction has no effect beside valid_path; leave one of them out",
+            "valid_fraction has no effect beside valid_path; remove one of them",
         );
         fault(
             self.test_path.is_some() && self.test_fraction.is_some(),
-            "test_fraction has no effect beside test_path; leave one of them out",
+            "test_fraction has no effect beside test_path; remove one of them",
         );
         fault(
             self.isolates_documents() && self.windows != Windows::Documents,
@@ -218,19 +212,19 @@ impl DataSet for TextConfig {
         );
         fault(
             self.across_documents == Some(true) && self.windows != Windows::Documents,
-            "across_documents = true has no effect: windows is not \"documents\"; leave it out",
+            "across_documents = true has no effect: windows is not \"documents\"; remove it",
         );
         fault(
             self.field.is_some() && self.document_separator.is_some(),
-            "`field` reads JSON lines and `document_separator` plain text; leave one of them out",
+            "`field` is for JSON lines, but `document_separator` is for plain text; remove one of them",
         );
         fault(
             self.documents.is_some() && (self.field.is_some() || self.document_separator.is_some()),
-            "`documents` has no effect beside `field` or `document_separator`; leave it out",
+            "`documents` has no effect beside `field` or `document_separator`; remove it",
         );
         fault(
             self.document_separator.as_deref() == Some(""),
-            "document_separator is empty; \"\\n\\n\" separates at blank lines",
+            "document_separator is empty; use \"\\n\\n\" to separate at blank lines",
         );
         faults.extend(self.weight_faults());
         faults.extend(self.retrieval_faults());
@@ -301,7 +295,7 @@ impl DataSet for TextConfig {
         };
         let mut without_effect = |key: &str| {
             faults.push(format!(
-                "[data] {key} has no effect on {of}: every token is read once an epoch; leave it out"
+                "[data] {key} has no effect on {of}: every token is read once per epoch; remove it"
             ));
         };
         if self.windows == Windows::Contiguous {
@@ -314,11 +308,11 @@ impl DataSet for TextConfig {
             without_effect("weights");
         }
         if self.retrieval.is_some() {
-            faults.push("[data] retrieval is for next-token prediction; leave it out".into());
+            faults.push("[data] retrieval works only with next-token prediction; remove it".into());
         }
         if self.windows == Windows::Documents || self.across_documents.is_some() {
             faults.push(
-                "[data] windows = \"documents\" and across_documents are for next-token prediction; leave them out"
+                "[data] windows = \"documents\" and across_documents work only with next-token prediction; remove them"
                     .into(),
             );
         }

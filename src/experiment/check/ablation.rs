@@ -16,19 +16,19 @@ const SWEEP_KEYS: [&str; 3] = ["seed", "name", "ablation"];
 const INFERENCE_KEYS: [(&str, &str); 4] = [
     (
         "decode.search.beam",
-        "evaluations of training search with decode.valid_beam; vary that",
+        "evaluations during training search with decode.valid_beam; vary that key instead",
     ),
     (
         "decode.search.n_best",
-        "evaluations of training write one text for each source",
+        "evaluations during training write one text for each source",
     ),
     (
         "decode.sampling",
-        "evaluations of training draw no texts; use `generate` with its flags on one run",
+        "evaluations during training sample no texts; use `generate` with its flags on one run",
     ),
     (
         "decode.beam_search",
-        "evaluations of training continue no texts; use `generate` with its flags on one run",
+        "evaluations during training continue no texts; use `generate` with its flags on one run",
     ),
 ];
 
@@ -41,7 +41,7 @@ pub(super) fn check(sense: &mut Checker) {
     if ablation.seeds > MOST_SEED - sense.loaded.experiment.seed.min(MOST_SEED) {
         sense.fault(
             &["seed", "ablation.seeds"],
-            "seed and those that follow it are too large",
+            "seed and the seeds that follow it are too large",
         );
     }
     axes(sense, &ablation.axes);
@@ -59,7 +59,7 @@ pub(super) fn check(sense: &mut Checker) {
         if random.ranges.is_empty() {
             sense.fault(
                 &["ablation.random.ranges"],
-                "ranges is empty; name the keys that are drawn",
+                "ranges is empty; name the keys to draw",
             );
         }
         for (key, range) in &random.ranges {
@@ -75,7 +75,7 @@ pub(super) fn check(sense: &mut Checker) {
     if ablation.axes.is_empty() && ablation.arms.is_empty() && ablation.random.is_none() {
         sense.fault(
             &["ablation"],
-            "[ablation] varies nothing; give axes, arms or random",
+            "[ablation] varies nothing; add axes, arms or random",
         );
     }
 }
@@ -88,7 +88,7 @@ fn halving(sense: &mut Checker, ablation: &AblationConfig) {
     let train = &sense.loaded.experiment.train;
     let (every, axes) = (train.eval_every, &ablation.axes);
     if !(2..=MOST).contains(&halving.eta) {
-        let rule = format!("eta = {} must be 2 to {MOST}", halving.eta);
+        let rule = format!("eta = {} must be between 2 and {MOST}", halving.eta);
         sense.fault(&["ablation.halving.eta"], rule);
     }
     if halving.first == 0 {
@@ -96,13 +96,13 @@ fn halving(sense: &mut Checker, ablation: &AblationConfig) {
     } else if every.is_none() && !axes.contains_key("train.eval_every") {
         sense.fault(
             &["ablation.halving.first", "ablation.halving"],
-            "halving compares arms by evaluations on the way; give train.eval_every",
+            "halving compares arms by evaluations during training; set train.eval_every",
         );
     }
     if ablation.baseline.is_some() {
         sense.fault(
             &["ablation.baseline"],
-            "baseline has no effect beside halving, which ranks arms and tests none against another",
+            "baseline has no effect with halving, which ranks arms and does not test them against each other",
         );
     }
 }
@@ -138,7 +138,8 @@ fn overlaps(sense: &mut Checker, ablation: &AblationConfig) {
             // Different named arms may set the same key.
             let apart = list == other && *list == "arms";
             if !apart && (within(key, same) || within(same, key)) {
-                let rule = format!("{list} and {other} both set `{key}`; leave it to one of them");
+                let rule =
+                    format!("{list} and {other} both set `{key}`; remove it from one of them");
                 faults.push((place(list, key), rule));
             }
         }
@@ -149,7 +150,7 @@ fn overlaps(sense: &mut Checker, ablation: &AblationConfig) {
     let length = all.iter().find(|(_, key)| is_length(key));
     if let (true, Some((list, key))) = (steps_are_found, length) {
         let rule =
-            format!("`{key}` has no effect beside match or budget, which say how long arms train");
+            format!("`{key}` has no effect with match or budget, which set how long arms train");
         faults.push((place(list, key), rule));
     }
     for (place, rule) in faults {
@@ -181,11 +182,15 @@ fn refuse_sweep_key(sense: &mut Checker, table: &str, key: &str) {
     let first = key.split('.').next().unwrap_or(key);
     if SWEEP_KEYS.contains(&first) {
         let rule = match first {
-            "seed" => "`seed` is no axis: `seeds` says how many each arm gets".to_string(),
-            "ablation" => {
-                format!("`{key}` is no axis: [ablation] is of the whole sweep, and no arm has one")
+            "seed" => {
+                "`seed` cannot be an axis: `seeds` sets how many seeds each arm gets".to_string()
             }
-            _ => format!("`{key}` is no axis: a sweep names its runs itself"),
+            "ablation" => {
+                format!(
+                    "`{key}` cannot be an axis: [ablation] belongs to the whole sweep, not to an arm"
+                )
+            }
+            _ => format!("`{key}` cannot be an axis: a sweep names its runs itself"),
         };
         sense.fault_at(table, &format!("{table}.{key}"), rule);
     }
@@ -218,7 +223,7 @@ fn axes(sense: &mut Checker, axes: &Table) {
             Value::Array(values) if !values.is_empty() => {
                 let known: BTreeSet<String> = values.iter().map(Value::to_string).collect();
                 if known.len() < values.len() {
-                    let rule = format!("axes.{key} has a value twice");
+                    let rule = format!("axes.{key} contains a value twice");
                     sense.fault_at("ablation.axes", &place, rule);
                 }
             }
@@ -249,7 +254,7 @@ fn arms(sense: &mut Checker, ablation: &AblationConfig) {
             sense.fault(&[&name], "an arm has an empty name");
         }
         if !seen.insert(&arm.name) {
-            let rule = format!("two arms are called `{}`", arm.name);
+            let rule = format!("two arms are named `{}`", arm.name);
             sense.fault(&[&name], rule);
         }
         for key in arm.set.keys() {
@@ -281,13 +286,13 @@ fn budget(sense: &mut Checker, ablation: &AblationConfig) {
         [_] => {}
         _ => sense.fault(
             &["ablation.budget"],
-            "budget takes one of steps, items, flops and minutes",
+            "budget needs exactly one of steps, items, flops and minutes",
         ),
     }
     if ablation.matched.is_some_and(|m| m != Matched::Parameters) {
         sense.fault(
             &["ablation.match", "ablation.budget"],
-            "match and budget both say how long arms train; leave one of them out",
+            "match and budget both set how long arms train; remove one of them",
         );
     }
 }

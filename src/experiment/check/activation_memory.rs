@@ -27,34 +27,33 @@ fn reversible(sense: &mut Checker, model: &Transformer) {
     let placement = c.norm_placement;
     if !placement.reads_through_norm() || placement.is_parallel() {
         let reason = match placement.is_parallel() {
-            true => "has both layers read one stream",
-            false => "normalises sums",
+            true => "feeds one stream to both layers",
+            false => "normalises the sums",
         };
         let rule = format!(
-            "reversible adds what a layer makes of one stream to the other one, and norm_placement = \"{}\" {reason}; set it \
-             to \"pre\" or \"sandwich\", or leave reversible out",
+            "reversible adds the output of a layer on one stream to the other stream, but norm_placement = \"{}\" {reason}; set \
+             it to \"pre\" or \"sandwich\", or remove reversible",
             placement.name()
         );
         sense.fault(&[REVERSIBLE, "model.norm_placement"], rule);
     }
     if model.distinct_blocks().any(|block| block.cross.is_some()) {
-        let rule = "reversible is defined for blocks of two layers, and a decoder with a memory has cross-attention, too; \
-                    leave it out, or use [model] kind = \"decoder\" or \"encoder\"";
+        let rule = "reversible needs blocks of two layers, but a decoder with a memory also has cross-attention; remove it, or \
+                    use [model] kind = \"decoder\" or \"encoder\"";
         sense.fault(&[REVERSIBLE, "model.kind"], rule);
     }
     if model
         .distinct_blocks()
         .all(|block| block.feed_forward.is_none())
     {
-        let rule = "reversible needs feed-forward layers, which change the second stream; give the layers one, or leave it \
-                    out";
+        let rule = "reversible needs feed-forward layers, which change the second stream; add one to the layers, or remove it";
         sense.fault(&[REVERSIBLE, "model.layers"], rule);
     }
     let mut mixers = model.distinct_blocks().filter_map(|block| block.mixer);
     if let Some(mixer) = mixers.find(|mixer| mixer.has_value_residual()) {
         let rule = format!(
-            "reversible computes a layer by its own stream alone, and mixer = {{ kind = \"{}\" }} reads the values of an earlier \
-             layer; give it value_residual = false, or leave reversible out",
+            "reversible computes a layer from its own stream alone, but mixer = {{ kind = \"{}\" }} reads the values of an \
+             earlier layer; give it value_residual = false, or remove reversible",
             mixer.kind()
         );
         sense.fault(&[REVERSIBLE, "model.layers"], rule);
@@ -67,31 +66,30 @@ fn surroundings(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     let attentions = model.distinct_blocks().filter_map(|block| block.attention);
     if attentions.filter_map(|a| a.segments()).next().is_some() {
         let rule =
-            "reversible keeps two streams, and memory is of one; leave memory or reversible out";
+            "reversible keeps two streams, but memory is for one; remove memory or reversible";
         sense.fault(&[REVERSIBLE, "model.attention.memory"], rule);
     }
     let position = c.position.facts();
     if position.acts_on() == ActsOn::Layers {
         let rule = format!(
-            "reversible has two streams, and position = \"{}\" changes the one before every layer; use positions of the \
-             embeddings or of attention, or leave reversible out",
+            "reversible has two streams, but position = \"{}\" changes one stream before every layer; use positions of the \
+             embeddings or of attention, or remove reversible",
             position.kind().kind
         );
         sense.fault(&[REVERSIBLE, "model.position.kind"], rule);
     }
     if demand.inner_layers {
-        let rule = "reversible does not keep the streams between layers, which intermediate_layers = true reads; leave one \
-                    of them out";
+        let rule = "reversible does not keep the streams between layers, but intermediate_layers = true reads them; remove one of them";
         sense.fault(&[REVERSIBLE, "task.intermediate_layers"], rule);
     }
     let experiment = &sense.loaded.experiment;
     let guessing = sense.model().masked_lm_encoder();
     if guessing.is_some_and(|c| c.mask_decoder.is_some()) {
-        let rule = "reversible has no one stream that mask_decoder could give to the last block; leave one of them out";
+        let rule = "reversible has no single stream that mask_decoder could pass to the last block; remove one of them";
         sense.fault(&[REVERSIBLE, "model.mask_decoder"], rule);
     }
     if experiment.train.recompute {
-        let rule = "recompute = true has no effect: a reversible stack computes all of its activations anew; leave it out";
+        let rule = "recompute = true has no effect: a reversible stack recomputes all of its activations anyway; remove it";
         sense.fault(&["train.recompute", REVERSIBLE], rule);
     }
 }
@@ -103,7 +101,7 @@ pub(super) fn recompute(sense: &mut Checker) {
     let mut networks = experiment.model.networks().into_iter();
     if c.recompute && networks.all(|network| !network.facts().has_attention()) {
         let rule = format!(
-            "recompute = true has no effect: it is about the blocks of a transformer, and kind = \"{}\" has none; leave it out",
+            "recompute = true has no effect: it applies to the blocks of a transformer, and kind = \"{}\" has none; remove it",
             experiment.model.kind()
         );
         sense.fault(&["train.recompute", "model.kind"], rule);
@@ -132,7 +130,7 @@ fn chunks(sense: &mut Checker, model: &Transformer, context: Option<usize>) {
         if let Some(chunk) = chunk.filter(|chunk| *chunk >= context) {
             let rule = format!(
                 "chunk = {chunk} has no effect: inputs have at most {context} positions, which are computed at once; make it \
-                 smaller or leave it out"
+                 smaller or remove it"
             );
             sense.fault(&[&format!("{table}.chunk")], rule);
         }

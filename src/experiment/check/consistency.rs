@@ -22,7 +22,7 @@ fn other_column(wanted: ExampleForm, data: &DataConfig) -> String {
         | ExampleForm::Preferences => None,
     };
     match (key(wanted), key(data.data_set().example_form())) {
-        (Some(wanted), Some(given)) => format!("; set `{wanted}` in place of `{given}`"),
+        (Some(wanted), Some(given)) => format!("; set `{wanted}` instead of `{given}`"),
         (None, _) | (_, None) => String::new(),
     }
 }
@@ -48,7 +48,7 @@ pub(super) fn check(sense: &mut Checker) {
     }
     if !reads {
         let rule = format!(
-            "kind = \"{}\" reads {}, but [data] kind = \"{}\" gives {}{}",
+            "kind = \"{}\" reads {}, but [data] kind = \"{}\" provides {}{}",
             task.kind(),
             task.example_form(),
             data.kind(),
@@ -60,8 +60,8 @@ pub(super) fn check(sense: &mut Checker) {
     if task.facts().has_towers() && reads && !data.data_set().has_two_texts() && !data.is_imported()
     {
         let rule = format!(
-            "towers = true compares the two texts of an example, and those of [data] kind = \"{}\" have one; leave it out, \
-             or use kind = \"article_halves\", or \"labelled_text\" with `pair`",
+            "towers = true compares the two texts of an example, but examples of [data] kind = \"{}\" have one; remove it, or \
+             use kind = \"article_halves\", or \"labelled_text\" with `pair`",
             data.kind()
         );
         sense.fault(&["task.towers", "data.kind"], rule);
@@ -69,8 +69,8 @@ pub(super) fn check(sense: &mut Checker) {
     let alone = !data.data_set().has_two_texts() && !data.is_imported();
     if task.facts().needs_two_texts() && reads && alone {
         let rule = format!(
-            "kind = \"{}\" compares the two texts of an example, and those of [data] kind = \"{}\" have one; name the \
-             second as `pair`",
+            "kind = \"{}\" compares the two texts of an example, but examples of [data] kind = \"{}\" have one; name the second \
+             as `pair`",
             task.kind(),
             data.kind()
         );
@@ -83,8 +83,8 @@ pub(super) fn check(sense: &mut Checker) {
     }
     if task.facts().targets().has_single_second_target() && !data.data_set().has_next_token() {
         let rule = format!(
-            "second_target has no effect with positions = \"last\": a text of [data] kind = \"{}\" ends with its last \
-             target; leave it out, or score more positions",
+            "second_target has no effect with positions = \"last\": a text of [data] kind = \"{}\" ends with its last target; \
+             remove it, or score more positions",
             data.kind()
         );
         sense.fault(&["task.second_target", "task.positions"], rule);
@@ -103,7 +103,7 @@ fn mixed_classes(sense: &mut Checker) {
     }
     for (key, alpha) in experiment.data.data_set().mixing_augmentations() {
         let rule = format!(
-            "{key} = {alpha:?} mixes the classes of two images, and [task] kind = \"{}\" reads none; leave it out",
+            "{key} = {alpha:?} mixes the classes of two images, but [task] kind = \"{}\" reads no classes; remove it",
             task.kind()
         );
         sense.fault(&[&format!("data.augment.{key}"), "task.kind"], rule);
@@ -121,7 +121,7 @@ fn views(sense: &mut Checker) {
     // Mixed classes have a fault of their own.
     if data.is_augmented() && data.mixing_augmentations().is_empty() {
         let rule = format!(
-            "augment changes images before their views are cut, which [task] kind = \"{}\" changes by task.views; leave it out",
+            "augment changes images before their views are cut, but [task] kind = \"{}\" changes the views by task.views; remove it",
             task.kind()
         );
         sense.fault(&["data.augment", "task.views"], rule);
@@ -147,20 +147,23 @@ fn compared_rows(sense: &mut Checker) {
     let mut faults: Vec<(&str, String)> = Vec::new();
     if let Some(tokens) = c.batch_tokens {
         let rule = format!(
-            "batch_tokens = {tokens} makes steps of differing numbers of rows, which the loss compares with each other; set \
-             batch_size"
+            "batch_tokens = {tokens} makes steps with different numbers of rows, but the loss compares the rows of a step with \
+             each other; set batch_size"
         );
         faults.push(("train.batch_tokens", rule));
     }
     let whole = c.batch_size;
     if whole < 2 {
-        let rule =
-            format!("batch_size = {whole} leaves a pair nothing to be told from; set 2 or more");
+        let rule = format!(
+            "batch_size = {whole} is too small: the loss distinguishes each pair from the other pairs of a step; set 2 or more"
+        );
         faults.push(("train.batch_size", rule));
     }
     match group {
         Some(group) if group >= whole && whole >= 2 => {
-            let rule = format!("group = {group} is all of batch_size = {whole}; leave it out");
+            let rule = format!(
+                "group = {group} has no effect: it is the whole batch_size = {whole}; remove it"
+            );
             faults.push(("task.group", rule));
         }
         Some(group) if !whole.is_multiple_of(group) => {
@@ -175,11 +178,11 @@ fn compared_rows(sense: &mut Checker) {
         let rule = match group {
             Some(group) if !rows.is_multiple_of(group) => {
                 format!(
-                    "{key} = {rows} cuts groups of {group} rows, which the loss compares with each other; set a multiple of {group}"
+                    "{key} = {rows} splits groups of {group} rows, which the loss compares with each other; set a multiple of {group}"
                 )
             }
             None if rows != whole => format!(
-                "{key} = {rows}, but the loss compares all {whole} rows of a step with each other; leave it out, or set [task] \
+                "{key} = {rows}, but the loss compares all {whole} rows of a step with each other; remove it, or set [task] \
                  group to compare fewer"
             ),
             Some(_) | None => continue,

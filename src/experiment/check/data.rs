@@ -27,7 +27,7 @@ pub(super) fn check(sense: &mut Checker, what: Purpose) -> Option<usize> {
     if faults.is_empty() && tokenizer.is_some() && !data.data_set().needs_tokenizer() {
         let kind = data.kind();
         faults.push(format!(
-            "[tokenizer] has no effect: data of kind `{kind}` brings its own tokens; leave it out"
+            "[tokenizer] has no effect: data of kind `{kind}` has its own tokens; remove it"
         ));
     }
     let view = experiment.task.view();
@@ -81,7 +81,7 @@ pub(super) fn report_missing_run(
         Some(before) if !run_dir::is_run(&sense.loaded.places().anchored(&before.run)) => {
             let (run, file) = (before.run.display(), before.file.display());
             let rule = format!(
-                "{name}: {file} has made no run {run} yet; train that first: formwork train {file}"
+                "{name}: {file} has not made its run {run} yet; train it first: formwork train {file}"
             );
             sense.fault(&[key], rule);
         }

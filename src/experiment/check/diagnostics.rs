@@ -21,15 +21,15 @@ pub(super) fn check(sense: &mut Checker) {
     if !any {
         sense.fault(
             &["diagnostics.every"],
-            "every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all \
-             false; leave [diagnostics] out to do without",
+            "every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all false; remove \
+             [diagnostics] to disable it",
         );
     }
     let mut networks = experiment.model.networks().into_iter();
     if c.attention_entropy && networks.all(|network| network.transformer().is_none()) {
         let mut networks = experiment.model.networks().into_iter();
         let has = match networks.any(|network| network.facts().has_attention()) {
-            true => "looks at windows, whose entropy is not measured",
+            true => "has attention in windows, whose entropy is not measured",
             false => "has no attention",
         };
         let rule = format!(
@@ -39,8 +39,8 @@ pub(super) fn check(sense: &mut Checker) {
         sense.fault(&["diagnostics.attention_entropy"], rule);
     }
     if c.attention_entropy && !experiment.model.has_attention_weights() {
-        let rule = "attention_entropy = true has no effect: the attention of [model] forms no weights of queries and keys; set \
-                    it to false";
+        let rule = "attention_entropy = true has no effect: the attention of [model] computes no weights of queries and keys; \
+                    set it to false";
         sense.fault(&["diagnostics.attention_entropy", "model.attention"], rule);
     }
 }

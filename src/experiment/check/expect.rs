@@ -41,12 +41,12 @@ fn best_by(sense: &mut Checker, metric: &str, measured: &[&str]) {
     } else if train.eval_batches.is_some() {
         sense.fault(
             &["train.best_by", "train.eval_batches"],
-            "best_by compares whole splits; leave eval_batches out",
+            "best_by compares whole splits; remove eval_batches",
         );
     } else if train.eval_every.is_none() {
         sense.fault(
             &["train.best_by"],
-            "best_by has no effect without eval_every; add it or leave best_by out",
+            "best_by has no effect without eval_every; add it or remove best_by",
         );
     }
 }
@@ -91,9 +91,12 @@ fn expectation_faults(
         tolerance,
     } = *expect;
     let empty = at_most.or(at_least).or(equals).is_none();
-    fault(empty, "expects nothing; give at_most, at_least or equals");
+    fault(empty, "expects nothing; set at_most, at_least or equals");
     let crossed = at_most.is_some_and(|most| at_least.is_some_and(|least| most < least));
-    fault(crossed, "has at_most below at_least: nothing meets both");
+    fault(
+        crossed,
+        "has at_most below at_least: no value satisfies both",
+    );
     let reach = tolerance.unwrap_or(0.0).max(0.0);
     let beyond = equals.is_some_and(|value| {
         at_most.is_some_and(|most| value - reach > most)
@@ -101,7 +104,7 @@ fn expectation_faults(
     });
     fault(
         beyond,
-        "has an equals that its at_most or at_least leaves out: nothing meets both",
+        "has an equals that its at_most or at_least excludes: no value satisfies both",
     );
     fault(
         tolerance.is_some() && equals.is_none(),

@@ -18,20 +18,19 @@ pub(super) fn check(sense: &mut Checker) {
     match (sees, marks) {
         (true, GlobalTokenSupport::Unsupported) => {
             let rule = format!(
-                "kind = \"{kind}\" marks no token as global, and [model] has attention with global; leave global out, or use \
-                 masked_lm, text_classification, token_classification, regression, text_embedding, \
-                 question_answering or translation"
+                "kind = \"{kind}\" marks no token as global, but [model] has attention with global; remove global, or use \
+                 masked_lm, text_classification, token_classification, regression, text_embedding, question_answering or translation"
             );
             sense.fault(&["task.kind", "model.attention.global"], rule);
         }
         (true, GlobalTokenSupport::Supported(None)) => {
-            let rule = "global_tokens is missing: attention with global sees the tokens that the task marks; set \"first\", \
-                        \"special\" or \"first_segment\" (or \"none\", where tokens are marked in use alone)";
+            let rule = "global_tokens is missing: attention with global needs the tokens that the task marks; set \"first\", \
+                        \"special\" or \"first_segment\" (or \"none\" if tokens are marked only in use)";
             sense.fault(&["task.global_tokens", "model.attention.global"], rule);
         }
         (false, GlobalTokenSupport::Supported(Some(_))) => {
-            let rule = "global_tokens has no effect: no attention of [model] sees global tokens; leave it out, or give \
-                        sliding_window global = \"own\"";
+            let rule = "global_tokens has no effect: no attention of [model] sees global tokens; remove it, or set global = \
+                        \"own\" for sliding_window";
             sense.fault(&["task.global_tokens", "model.attention"], rule);
         }
         (true, GlobalTokenSupport::Supported(Some(_)))
@@ -50,8 +49,8 @@ pub(super) fn check(sense: &mut Checker) {
         Use::Spans,
     ];
     if of_segment && of_texts.contains(&task.network_use()) && one {
-        let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text a row; give it a pair, or \
-                    use \"first\"";
+        let rule = "global_tokens = \"first_segment\" makes every token global: [data] has one text per row; add a pair, or use \
+                    \"first\"";
         sense.fault(&["task.global_tokens", "data.pair"], rule);
     }
 }

@@ -20,14 +20,14 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
         return;
     };
     if model.stack.reversible.is_some() {
-        let rule = "a reversible stack has one position scheme for all blocks; leave position or reversible out";
+        let rule = "a reversible stack has one position scheme for all blocks; remove position or reversible";
         sense.fault(&[first, "model.reversible"], rule);
     }
     let mut attending = model
         .distinct_blocks()
         .filter(|block| block.attention.is_some());
     if model.stack.position.has_heads() && attending.all(|block| block.position.is_some()) {
-        let rule = "position has no effect: every group with attention has one of its own; leave one of them out";
+        let rule = "position has no effect: every group with attention has its own position; remove one of them";
         sense.fault(&["model.position.kind"], rule);
     }
 }
@@ -39,19 +39,18 @@ fn of_group(sense: &mut Checker, model: &Transformer, table: &str, group: &Layer
     let (facts, of_model) = (position.facts(), &model.stack.position);
     let (kind, key) = (facts.kind().kind, format!("{table}.kind"));
     if group.attention.is_none() {
-        let rule = format!(
-            "kind = \"{kind}\" has no effect: the group has no attention; leave position out"
-        );
+        let rule =
+            format!("kind = \"{kind}\" has no effect: the group has no attention; remove position");
         sense.fault(&[&key], rule);
     } else if !facts.allowed_per_block() {
         let rule = format!(
-            "kind = \"{kind}\" cannot be the scheme of some blocks alone; allowed: `none`, `rotary`, `alibi`; make it the \
+            "kind = \"{kind}\" cannot be the scheme of only some blocks; allowed: `none`, `rotary`, `alibi`; set it as the \
              [model] position"
         );
         sense.fault(&[&key], rule);
     } else if !position.has_heads() && !of_model.has_heads() {
         let rule = format!(
-            "kind = \"{kind}\" has no effect: the model's position = \"{}\" does not act in attention; leave it out",
+            "kind = \"{kind}\" has no effect: the model's position = \"{}\" does not act in attention; remove it",
             of_model.facts().kind().kind
         );
         sense.fault(&[&key, "model.position.kind"], rule);
@@ -60,7 +59,7 @@ fn of_group(sense: &mut Checker, model: &Transformer, table: &str, group: &Layer
         && facts.image_counterpart().is_some()
     {
         let rule = format!(
-            "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns"
+            "kind = \"{kind}\" uses distances along a line, but patches are in rows and columns"
         );
         sense.fault(&[&key], rule);
     }

@@ -24,8 +24,8 @@ pub(super) fn check(sense: &mut Checker, what: Purpose) {
     sense.fault(
         &[KEY],
         format!(
-            "head_bias has no effect: it is about scores of the vocabulary, and [task] kind = \"{kind}\" has a head of its own, \
-             whose bias is [task] head_bias where it has that key; leave it out"
+            "head_bias has no effect: it applies to scores of the vocabulary, and [task] kind = \"{kind}\" has its own head, \
+             whose bias is [task] head_bias if it has that key; remove it"
         ),
     );
 }

@@ -13,7 +13,7 @@ pub(super) fn positions(sense: &mut Checker, position: &PositionConfig, d_model:
     match (facts.text_counterpart(), facts.image_counterpart()) {
         (Some(other), _) if !of_images => {
             let rule = format!(
-                "kind = \"{kind}\" is for images; a {} reads lines of tokens: use \"{}\"",
+                "kind = \"{kind}\" is for images, but a {} reads sequences of tokens: use \"{}\"",
                 model.kind(),
                 other.kind
             );
@@ -22,7 +22,7 @@ pub(super) fn positions(sense: &mut Checker, position: &PositionConfig, d_model:
         // Not for networks with register tokens: these have no position, so no other scheme that acts in the blocks suits either.
         (_, Some(other)) if of_images && model.facts().tokens_without_position() == 0 => {
             let rule = format!(
-                "kind = \"{kind}\" goes by distances along a line, and patches stand in rows and columns: use \"{}\"",
+                "kind = \"{kind}\" uses distances along a line, but patches are in rows and columns: use \"{}\"",
                 other.kind
             );
             sense.fault(&["model.position.kind"], rule);

@@ -20,7 +20,7 @@ pub(super) fn check(sense: &mut Checker) {
             if !learns.any(|pattern| pattern.is_match(gate)) {
                 sense.fault(
                     &["lora.in_full", "lora.rank"],
-                    "the gates of new blocks that look at an image begin closed, and [lora] would keep them so: add \
+                    "the gates of new blocks that attend to an image begin closed, and [lora] would freeze them closed: add \
                      \"^model\\\\.cross\\\\.\" and \"^model\\\\.resampler\\\\.\" to in_full",
                 );
             }
@@ -28,8 +28,7 @@ pub(super) fn check(sense: &mut Checker) {
         if !experiment.init.freeze.is_empty() {
             sense.fault(
                 &["init.freeze", "lora.rank"],
-                "freeze has no effect with [lora], under which every parameter but adapters and [lora] in_full is frozen; \
-                 leave it out",
+                "freeze has no effect with [lora], which freezes every parameter except adapters and [lora] in_full; remove it",
             );
         }
     }
@@ -46,13 +45,13 @@ pub(super) fn check(sense: &mut Checker) {
     if experiment.init.layer_lr_decay.is_some() && experiment.model.parts().is_some() {
         sense.fault(
             &["init.layer_lr_decay", "model.kind"],
-            "layer_lr_decay goes by the depth of one stack, and the model has several networks; leave it out",
+            "layer_lr_decay depends on the depth of one stack, but the model has several networks; remove it",
         );
     } else if experiment.init.layer_lr_decay.is_some() && experiment.model.stack_depths().is_none()
     {
         sense.fault(
             &["init.layer_lr_decay", "model.kind"],
-            "layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
+            "layer_lr_decay has no effect: the model has no transformer blocks; remove it",
         );
     }
 }

@@ -36,13 +36,13 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, depth: &Depth) {
     }
     if depth.cross.is_some() && depth.groups.iter().all(|group| group.cross.is_none()) {
         let rule = format!(
-            "{groups} has no group with cross = {{ … }}: the decoder never looks at its source"
+            "{groups} has no group with cross = {{ … }}: the decoder never attends to its source"
         );
         sense.fault(&[&format!("model.{groups}")], rule);
     }
     if whole > 0 && !depth.blocks().is_multiple_of(whole) {
         let rule = format!(
-            "{} = {} is not a multiple of {whole}, the blocks of [[model.{groups}]]; leave it out or make it one",
+            "{} = {} is not a multiple of {whole}, the number of blocks in [[model.{groups}]]; remove it or make it a multiple",
             depth.key,
             depth.blocks()
         );
@@ -58,9 +58,8 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, depth: &Depth) {
         ),
     ] {
         if given && alone {
-            let rule = format!(
-                "{name} has no effect: the layers stand in [[model.{groups}]]; leave it out"
-            );
+            let rule =
+                format!("{name} has no effect: the layers are in [[model.{groups}]]; remove it");
             sense.fault(
                 &[&format!("model.{name}"), &format!("model.{groups}")],
                 rule,
@@ -74,16 +73,17 @@ fn check_mixer(sense: &mut Checker, table: &str, group: &LayerGroup, both_ways: 
     let [attention, mixer] = ["attention", "mixer"].map(|key| format!("{table}.{key}"));
     match (&group.attention, &group.mixer) {
         (None, None) => {
-            let rule = "a group has no layer that mixes positions; give it attention = { … } or mixer = { … }";
+            let rule =
+                "a group has no layer that mixes positions; add attention = { … } or mixer = { … }";
             sense.fault(&[&attention], rule);
         }
         (Some(_), Some(_)) => {
-            let rule = "a group has both attention and a mixer in its place; leave one out, or make two groups";
+            let rule = "a group has both attention and a mixer; remove one, or make two groups";
             sense.fault(&[&mixer, &attention], rule);
         }
         (None, Some(c)) if both_ways && !c.is_bidirectional() => {
             let rule = format!(
-                "mixer = {{ kind = \"{}\" }} reads from left to right, and this stack reads both ways; use attention",
+                "mixer = {{ kind = \"{}\" }} reads from left to right, but this stack reads both ways; use attention",
                 c.kind()
             );
             sense.fault(&[&mixer], rule);
@@ -100,7 +100,7 @@ fn check_feed_forward(sense: &mut Checker, table: &str, c: &FeedForwardConfig, b
     sense.collect_faults(table, |at| c.faults(at));
     if both_ways && c.reads_earlier_positions() {
         let rule = format!(
-            "kind = \"{}\" reads from left to right, and this stack reads both ways; use it in a decoder, or another kind",
+            "kind = \"{}\" reads from left to right, but this stack reads both ways; use it in a decoder, or use another kind",
             c.kind()
         );
         sense.fault(&[&format!("{table}.kind"), "model.kind"], rule);
@@ -115,7 +115,7 @@ pub(super) fn without_attention(sense: &mut Checker, model: &Transformer, whole_
     }
     let c = model.stack;
     if c.position.has_heads() {
-        let rule = "this position scheme acts in attention, and no layer has any; use learned, sinusoidal or none";
+        let rule = "this position scheme acts in attention, but no layer has attention; use learned, sinusoidal or none";
         sense.fault(&["model.position.kind"], rule);
     }
     if let Some(p) = c.dropout_attention {
@@ -123,8 +123,7 @@ pub(super) fn without_attention(sense: &mut Checker, model: &Transformer, whole_
         sense.fault(&["model.dropout_attention"], rule);
     }
     if whole_source {
-        let rule =
-            "bidirectional_source = true has no effect: no layer has attention; leave it out";
+        let rule = "bidirectional_source = true has no effect: no layer has attention; remove it";
         sense.fault(&["task.bidirectional_source"], rule);
     }
 }
@@ -132,7 +131,7 @@ pub(super) fn without_attention(sense: &mut Checker, model: &Transformer, whole_
 /// Reports cross-attention of a group in a stack without encoder memory.
 fn check_cross_attention(sense: &mut Checker, table: &str, group: &LayerGroup, has_memory: bool) {
     if group.cross.is_some() && !has_memory {
-        let rule = "cross has no effect: the stack has no memory to look at; leave it out";
+        let rule = "cross has no effect: the stack has no memory to attend to; remove it";
         sense.fault(&[&format!("{table}.cross")], rule);
     }
 }
@@ -222,8 +221,8 @@ pub(super) fn check_blocks(
         .find(|(_, n, d)| (*n, *d) != (alike[0].1, alike[0].2));
     if let Some((table, n, d)) = other.filter(|_| model.stack.position.has_heads()) {
         let rule = format!(
-            "{n} heads of {d} beside {} heads of {} in {}: the position scheme has one shape for all layers; make \
-             them equal or choose another [model] position",
+            "{n} heads of {d} differ from {} heads of {} in {}: the position scheme has one shape for all layers; make them \
+             equal or choose another [model] position",
             alike[0].1,
             alike[0].2,
             header(&sense.full_key(&alike[0].0))

@@ -22,21 +22,21 @@ pub(super) fn check(
     let own = format!("{table}.kind");
     match (abilities.reads, causal) {
         (ReadingDirection::Bidirectional, true) if attention.facts().sees_globals() => {
-            let rule = "global reads both ways, and this stack reads from left to right: a global token would see what comes \
-                        after it; leave it out there, or give the encoder layers of its own";
+            let rule = "global reads both ways, but this stack reads from left to right: a global token would see the tokens \
+                        after it; remove it there, or give the encoder separate layers";
             sense.fault(&[&format!("{table}.global"), "model.kind"], rule);
         }
         (ReadingDirection::Bidirectional, true) => {
             let rule = format!(
-                "kind = \"{kind}\" reads both ways, and this stack reads from left to right; use it in an encoder, or another \
-                 kind (formwork list attention)"
+                "kind = \"{kind}\" reads both ways, but this stack reads from left to right; use it in an encoder, or use \
+                 another kind (formwork list attention)"
             );
             sense.fault(&[&own, "model.kind"], rule);
         }
         (ReadingDirection::Causal, false) => {
             let rule = format!(
-                "kind = \"{kind}\" reads from left to right, and this stack reads both ways; use it in a decoder, or another \
-                 kind (formwork list attention)"
+                "kind = \"{kind}\" reads from left to right, but this stack reads both ways; use it in a decoder, or use \
+                 another kind (formwork list attention)"
             );
             sense.fault(&[&own, "model.kind"], rule);
         }
@@ -51,8 +51,8 @@ pub(super) fn check(
     let experiment = &sense.loaded.experiment;
     if !abilities.prefix && experiment.task.facts().demand().bidirectional_source {
         let rule = format!(
-            "kind = \"{kind}\" cannot show a source all of itself, as [task] bidirectional_source = true asks; leave it out or \
-             use another kind"
+            "kind = \"{kind}\" cannot show the whole source to itself, which [task] bidirectional_source = true requires; \
+             remove it or use another kind"
         );
         sense.fault(&[&own, "task.bidirectional_source"], rule);
     }
@@ -60,8 +60,7 @@ pub(super) fn check(
     let dropped = dropped.and_then(|model| model.stack.dropout_attention);
     if let Some(p) = dropped.filter(|p| *p > 0.0 && !abilities.weights) {
         let rule = format!(
-            "dropout_attention = {p:?} has no effect on kind = \"{kind}\", which makes no weight for a query and a key; leave \
-             it out"
+            "dropout_attention = {p:?} has no effect on kind = \"{kind}\", which computes no weights of queries and keys; remove it"
         );
         sense.fault(&["model.dropout_attention", &own], rule);
     }
@@ -72,8 +71,8 @@ pub(super) fn mixer(sense: &mut Checker, key: &str, mixer: &MixerConfig, causal:
     let kind = mixer.kind();
     if causal {
         let rule = format!(
-            "mixer = {{ kind = \"{kind}\" }} reads both ways, and this stack reads from left to right; use it in an encoder, or another \
-             kind (formwork list mixers)"
+            "mixer = {{ kind = \"{kind}\" }} reads both ways, but this stack reads from left to right; use it in an encoder, or \
+             use another kind (formwork list mixers)"
         );
         return sense.fault(&[key, "model.kind"], rule);
     }
@@ -105,7 +104,7 @@ fn documents(sense: &mut Checker, kind: &str, own: &str, of: &str) {
         ),
     };
     let rule = format!(
-        "kind = \"{kind}\" cannot hide documents from each other, as [data] {asks} asks; {remedy} another kind of {of}"
+        "kind = \"{kind}\" cannot hide documents from each other, which [data] {asks} requires; {remedy} another kind of {of}"
     );
     sense.fault(&[own, &key], rule);
 }
@@ -138,8 +137,8 @@ fn positions(
         .bidirectional_source;
     if position.causal_only() && causal && whole_source {
         let rule = format!(
-            "kind = \"{}\" is for texts that are read from left to right, and [task] bidirectional_source = true shows a source all \
-             of itself; leave it out, or use rotary, alibi, relative_bias or none",
+            "kind = \"{}\" is for texts that are read from left to right, but [task] bidirectional_source = true shows the \
+             whole source to itself; remove it, or use rotary, alibi, relative_bias or none",
             position.kind().kind
         );
         return sense.fault(&[&format!("{of}.kind"), "task.bidirectional_source"], rule);
@@ -148,7 +147,7 @@ fn positions(
     let of_images = sense.model().facts().image_facts().is_some();
     if position.causal_only() && !causal && !of_images {
         let rule = format!(
-            "kind = \"{}\" is for stacks that read from left to right, and this one reads both ways; use rotary, alibi, \
+            "kind = \"{}\" is for stacks that read from left to right, but this stack reads both ways; use rotary, alibi, \
              relative_bias or none",
             position.kind().kind
         );
@@ -158,14 +157,14 @@ fn positions(
     if attention.supports_effect(means) {
         if means == HeadEffect::Vectors && attention.heads().sinks != Sinks::None {
             let rule = format!(
-                "sinks stand beside no vectors of distances (kind = \"{}\"); leave sinks out, or use rotary, alibi or none",
+                "sinks cannot be combined with distance vectors (kind = \"{}\"); remove sinks, or use rotary, alibi or none",
                 position.kind().kind
             );
             sense.fault(&[&format!("{table}.sinks"), &format!("{of}.kind")], rule);
         }
         if position.rotates_values() && !attention.facts().abilities().rotated_values {
             let rule = format!(
-                "rotate_values = true has no effect on kind = \"{}\", whose values have no part that turns; leave it out",
+                "rotate_values = true has no effect on kind = \"{}\", whose values are not rotated; remove it",
                 attention.kind()
             );
             sense.fault(&[&format!("{of}.rotate_values"), &kind], rule);
@@ -177,7 +176,7 @@ fn positions(
         false => "learned, sinusoidal or none",
     };
     let rule = format!(
-        "kind = \"{}\" cannot be carried by attention of kind = \"{}\"; use {others}",
+        "kind = \"{}\" cannot be used with attention of kind = \"{}\"; use {others}",
         position.kind().kind,
         attention.kind()
     );
@@ -200,7 +199,7 @@ fn segments(
     let reads = sense.model().facts().reads_segments();
     if causal || !reads {
         let rule = format!(
-            "segments = {segments} has no effect: {}; leave it out, or use [model] kind = \"encoder\"",
+            "segments = {segments} has no effect: {}; remove it, or use [model] kind = \"encoder\"",
             match causal {
                 true => "a stack that reads from left to right has no segments",
                 false => "this network reads texts without segments",
@@ -210,7 +209,7 @@ fn segments(
     }
     if !attention.facts().sees_every_visible_key() {
         let rule = format!(
-            "segments = {segments} cannot be carried by attention of kind = \"{}\"; use multi_head, or leave it out",
+            "segments = {segments} cannot be used with attention of kind = \"{}\"; use multi_head, or remove it",
             attention.kind()
         );
         sense.fault(&[&key, "model.attention.kind"], rule);

@@ -220,11 +220,11 @@ impl<'a> Checker<'a> {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
             && *path != self.loaded.path
-            && rule.ends_with("leave it out")
+            && (rule.ends_with("remove it") || rule.ends_with("leave it out"))
             && let Some(key) = keys.iter().find(|key| self.loaded.origin(key) == origin)
         {
             let file = self.loaded.path.display();
-            rule.push_str(&format!(": unset = [\"{key}\"] at the top of {file}"));
+            rule.push_str(&format!(" with unset = [\"{key}\"] at the top of {file}"));
         }
         rule
     }
@@ -300,7 +300,7 @@ impl<'a> Checker<'a> {
             let name = last(key);
             self.fault(
                 &[key],
-                format!("{name} = 0 must be 1 or more; leave it out to do without"),
+                format!("{name} = 0 must be 1 or more; remove it to disable it"),
             );
         }
     }

@@ -51,8 +51,8 @@ fn profiles(sense: &mut Checker, parts: [(&'static str, &ModelConfig); 2]) {
         let [of_one, of_other] =
             [one, other].map(|part| format!("model.{part}.residual_scale.examples"));
         let rule = format!(
-            "examples = {second} differs from examples = {first} of [model.{one}.residual_scale], and the same examples of the first \
-             step go through both networks; give both one number"
+            "examples = {second} differs from examples = {first} of [model.{one}.residual_scale], but the same examples of the \
+             first step pass through both networks; use one number for both"
         );
         sense.fault(&[&of_other, &of_one], rule);
     }
@@ -121,8 +121,8 @@ fn weights(sense: &mut Checker, model: &Transformer) {
                 "model.norm_placement",
             ],
             format!(
-                "depth_scaled = true has no effect: norm_placement = \"{}\" scales with the depth in its own way; set it \
-                 to false, or leave init out for the weights of its paper",
+                "depth_scaled = true has no effect: norm_placement = \"{}\" has its own scaling with the depth; set it to \
+                 false, or remove init to use the weights of its paper",
                 c.norm_placement.name()
             ),
         );
@@ -157,7 +157,7 @@ fn placement(sense: &mut Checker, model: &Transformer) {
         sense.fault(
             &["model.final_norm", "model.norm_placement"],
             format!(
-                "final_norm = true repeats a norm: with norm_placement = \"{}\" the last block ends in one; leave it out",
+                "final_norm = true repeats a norm: with norm_placement = \"{}\" the last block already ends in a norm; remove it",
                 placement.name()
             ),
         );
@@ -168,7 +168,7 @@ fn placement(sense: &mut Checker, model: &Transformer) {
     {
         sense.fault(
             &["model.shared_parallel_norm", "model.norm_placement"],
-            format!("shared_parallel_norm = {shared} has no effect: norm_placement is not \"parallel\"; leave it out"),
+            format!("shared_parallel_norm = {shared} has no effect: norm_placement is not \"parallel\"; remove it"),
         );
     }
 }
@@ -183,8 +183,8 @@ fn skips(sense: &mut Checker, model: &Transformer) {
     let placement = c.norm_placement;
     if !placement.normalises_plain_sums() {
         let rule = format!(
-            "kind = \"admin\" scales the stream of sums that a norm stands behind, and norm_placement is \"{}\"; set it to \
-             \"post\", or use \"layer_scale\" or \"rezero\"",
+            "kind = \"admin\" scales the residual sums before a norm, but norm_placement is \"{}\"; set it to \"post\", or use \
+             \"layer_scale\" or \"rezero\"",
             placement.name()
         );
         sense.fault(
@@ -193,8 +193,8 @@ fn skips(sense: &mut Checker, model: &Transformer) {
         );
     }
     if !c.share_layers.is_none() {
-        let rule = "kind = \"admin\" gives each layer a scale that is measured there, and share_layers has layers with one scale \
-                    between them; leave one of them out";
+        let rule = "kind = \"admin\" measures a scale for each layer, but layers that share parameters (share_layers) have one \
+                    scale; remove one of them";
         sense.fault(&[kind, "model.residual_scale", "model.share_layers"], rule);
     }
 }
@@ -204,15 +204,11 @@ fn first_norm(sense: &mut Checker, model: &Transformer) {
     let c = model.stack;
     let Some(first) = c.first_norm else { return };
     let rule = if c.norm.is_none() {
-        Some((
-            "model.norm.kind",
-            "norm is \"none\"; leave it out".to_owned(),
-        ))
+        Some(("model.norm.kind", "norm is \"none\"; remove it".to_owned()))
     } else if !c.norm_placement.norms_each_input() {
         let name = c.norm_placement.name();
         let rule = format!(
-            "with norm_placement = \"{name}\" no norm of its own stands before the first layer; leave it out, or use \
-             \"pre\" or \"sandwich\""
+            "norm_placement = \"{name}\" puts no separate norm before the first layer; remove it, or use \"pre\" or \"sandwich\""
         );
         Some(("model.norm_placement", rule))
     } else {
@@ -228,7 +224,8 @@ fn first_norm(sense: &mut Checker, model: &Transformer) {
         (1..depth.blocks()).any(|layer| owners.mixer_owner(layer) == 0)
     };
     if !first && model.depths().any(shares) {
-        let rule = "first_norm = false takes the norm of the first layer, which others share by share_layers; leave one out";
+        let rule = "first_norm = false removes the norm of the first layer, which other layers share through share_layers; \
+                    remove one of them";
         sense.fault(&["model.first_norm", "model.share_layers"], rule);
     }
 }
@@ -251,7 +248,7 @@ fn dropouts(sense: &mut Checker, model: &Transformer) {
     let single = model.depths().find(|depth| depth.blocks() == 1);
     if let Some(Depth { key, .. }) = single.filter(|_| c.drop_path > 0.0) {
         let rule = format!(
-            "drop_path = {:?} has no effect: it rises from 0 at the first layer, and there is one; leave it out",
+            "drop_path = {:?} has no effect: it rises from 0 at the first layer, and there is only one layer; remove it",
             c.drop_path
         );
         sense.fault(&["model.drop_path", &format!("model.{key}")], rule);
@@ -262,7 +259,10 @@ fn dropouts(sense: &mut Checker, model: &Transformer) {
     if c.dropout != 0.0 && own.iter().all(|(_, value)| value.is_some()) {
         sense.fault(
             &["model.dropout"],
-            format!("dropout = {:?} has no effect: each of its places has a key of its own; leave it out", c.dropout),
+            format!(
+                "dropout = {:?} has no effect: each of its places has its own key; remove it",
+                c.dropout
+            ),
         );
     }
 }

@@ -33,13 +33,13 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, demand: &Demand) {
         at.positive("output_multiplier", mup.output_multiplier);
     });
     if sense.current_part.is_some() {
-        let rule = "mup is for models of one network; leave it out";
+        let rule = "mup is for models with one network; remove it";
         sense.fault(&[TABLE, "model.kind"], rule);
         return;
     }
     if mup.scales_logits() && !demand.used_for.scores_tokens() {
         let rule = format!(
-            "output_multiplier = {:?} has no effect: it multiplies scores of a vocabulary, and the task asks for none; leave it out",
+            "output_multiplier = {:?} has no effect: it multiplies scores of the vocabulary, and the task uses none; remove it",
             mup.output_multiplier
         );
         sense.fault(&["model.mup.output_multiplier", "task.kind"], rule);
@@ -48,13 +48,13 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer, demand: &Demand) {
     layers(sense, model);
     let scheme = model.stack.init_settings().scheme;
     if !scheme.suits_width() {
-        let rule = "mup scales deviations of the initial weights, and kind = \"t5\" has its own for every width; use \"gpt2\", \
-                    \"truncated_normal\" or \"xavier\"";
+        let rule = "mup scales the deviations of the initial weights, but kind = \"t5\" has its own for every width; use \
+                    \"gpt2\", \"truncated_normal\" or \"xavier\"";
         sense.fault(&["model.init.kind", TABLE], rule);
     }
     let vocabulary = sense.model().facts().vocabulary();
     if vocabulary.is_some_and(|vocabulary| !vocabulary.is_full()) {
-        let rule = "mup knows no tables of several widths; use vocabulary = { kind = \"full\" }, or leave mup out";
+        let rule = "mup does not support vocabulary tables of several widths; use vocabulary = { kind = \"full\" }, or remove mup";
         sense.fault(&["model.vocabulary.kind", TABLE], rule);
     }
 }
@@ -70,31 +70,32 @@ fn training(sense: &mut Checker, demand: &Demand) {
         && !optimizer.has_decoupled_decay()
         && optimizer.has_weight_decay();
     if !optimizer.has_rate_bound_steps() {
-        let rule = "mup scales the rates of steps that are as long whatever the gradient is: use \"adamw\", \"adam\", \"radam\", \"nadam\", \
-                    \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\", or leave [model.mup] out";
+        let rule = "mup scales learning rates, so it needs steps whose length does not depend on the size of the gradient: use \
+                    \"adamw\", \"adam\", \"radam\", \"nadam\", \"adopt\", \"ademamix\", \"schedule_free\" or \"lion\", or \
+                    remove [model.mup]";
         sense.fault(&["optimizer.kind", TABLE], rule);
     }
     if by_width {
-        let rule = "kind = \"noam\" goes by the width of the model, and mup does as well: use another schedule, or leave [model.mup] out";
+        let rule = "kind = \"noam\" depends on the width of the model, and so does mup: use another schedule, or remove [model.mup]";
         sense.fault(&["schedule.kind", TABLE], rule);
     }
     if lora {
-        let rule = "adapters of [lora] learn beside weights that stay as they are, and mup scales those; leave one of them out";
+        let rule =
+            "[lora] trains adapters and freezes the weights that mup scales; remove one of them";
         sense.fault(&["lora", TABLE], rule);
     }
     if retrieves {
-        let rule =
-            "mup does not reach the encoder of neighbours; leave it or [model.retrieval] out";
+        let rule = "mup does not support the encoder of neighbours; remove it or [model.retrieval]";
         sense.fault(&["model.retrieval", TABLE], rule);
     }
     if decayed {
-        let rule = "weight_decay of \"adam\" passes through the moments, where no rate of mup's reaches it: use \"adamw\", or set \
-                    weight_decay = 0";
+        let rule = "weight_decay of \"adam\" is part of the moments, where the learning rates of mup do not scale it: use \
+                    \"adamw\", or set weight_decay = 0";
         sense.fault(&["optimizer.weight_decay", "optimizer.kind", TABLE], rule);
     }
     if demand.generator.is_some() || demand.masked_patches.is_some() || demand.local_views.is_some()
     {
-        let rule = "mup does not reach the second network of this task; leave it out";
+        let rule = "mup does not support the second network of this task; remove it";
         sense.fault(&[TABLE, "task.kind"], rule);
     }
 }
@@ -126,10 +127,7 @@ fn layer(sense: &mut Checker, table: &str, block: &BlockConfig) {
         (
             "mixer.kind",
             mixer,
-            format!(
-                "attention of kind {} in its place",
-                join_with_or(&ATTENTIONS)
-            ),
+            format!("attention of kind {} instead", join_with_or(&ATTENTIONS)),
         ),
         (
             "feed_forward.kind",
@@ -139,7 +137,7 @@ fn layer(sense: &mut Checker, table: &str, block: &BlockConfig) {
     ] {
         if let Some(kind) = kind {
             let rule = format!(
-                "mup does not know how the parameters of \"{kind}\" scale with the width; use {remedy}, or leave mup out"
+                "mup has no rule for how the parameters of \"{kind}\" scale with the width; use {remedy}, or remove mup"
             );
             sense.fault(&[&format!("{table}.{key}"), TABLE], rule);
         }

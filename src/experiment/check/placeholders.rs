@@ -17,8 +17,8 @@ pub(super) fn check(sense: &mut Checker, what: Purpose) {
     }
     if is_placeholder(sense, LR) {
         let rule = format!(
-            "lr = {:?} is a placeholder: an imported model does not say how it is to learn; set lr in the file that extends this one, \
-             2e-5 to 5e-5 for AdamW and all weights of an encoder such as BERT, 1e-4 and more for adapters ([lora])",
+            "lr = {:?} is a placeholder: an imported model has no learning rate; set lr in the file that extends this one, 2e-5 \
+             to 5e-5 for AdamW and all weights of an encoder such as BERT, 1e-4 and more for adapters ([lora])",
             experiment.optimizer.lr()
         );
         sense.fault(&[LR], rule);
@@ -26,7 +26,7 @@ pub(super) fn check(sense: &mut Checker, what: Purpose) {
     // Epochs replace steps.
     if is_placeholder(sense, STEPS) && !loaded.origins.contains_key(EPOCHS) {
         let rule = format!(
-            "steps = {} is a placeholder: an imported model does not say how long it is to learn; set steps or epochs in the file that \
+            "steps = {} is a placeholder: an imported model has no length of training; set steps or epochs in the file that \
              extends this one",
             experiment.train.steps
         );

@@ -13,7 +13,7 @@ pub(super) fn check(sense: &mut Checker) {
     let device = c.device.parse::<DeviceName>();
     if device.is_ok_and(DeviceName::is_cpu) {
         let rule = format!(
-            "replay = true has no effect: device = \"{}\" has no recordings of launches, which GPUs have; leave it out",
+            "replay = true has no effect: device = \"{}\" cannot record launches, which only GPUs can; remove it",
             c.device
         );
         sense.fault(&["train.replay", "train.device"], rule);
@@ -21,26 +21,28 @@ pub(super) fn check(sense: &mut Checker) {
     if !experiment.optimizer.updates_in_place() {
         sense.fault(
             &["train.replay", "optimizer.cautious", "optimizer.kind"],
-            "replay = true needs an optimizer that moves weights and moments in place: kind = \"adamw\" or \"lion\" where they are not \
-             cautious, \"adam\", \"sgd\", \"radam\", \"nadam\", \"adopt\" or \"ademamix\" of [optimizer]; leave replay out",
+            "replay = true needs an optimizer that updates weights and moments in place: [optimizer] kind = \"adamw\" or \
+             \"lion\" without cautious, \"adam\", \"sgd\", \"radam\", \"nadam\", \"adopt\" or \"ademamix\"; use one of them or \
+             remove replay",
         );
     }
     if c.decides_on_host() {
         sense.fault(
             &["train.replay", "train.on_divergence", "train.spike_factor"],
-            "replay = true needs steps that the host does not decide on: on_divergence = \"stop\" and no spike_factor; leave it out",
+            "replay = true needs steps without decisions of the host: on_divergence = \"stop\" and no spike_factor; set these \
+             or remove replay",
         );
     }
     if c.carry_state {
         sense.fault(
             &["train.replay", "train.carry_state"],
-            "replay = true has no place for the state that rows pass on; leave it or carry_state out",
+            "replay = true cannot record the state that rows pass on; remove it or carry_state",
         );
     }
     if matches!(c.dtype, Dtype::Bf16 | Dtype::F16) {
         sense.fault(
             &["train.replay", "train.dtype"],
-            "replay = true needs dtype = \"f32\" or \"mixed_bf16\": weights of 16 bits are not moved in place; leave it out",
+            "replay = true needs dtype = \"f32\" or \"mixed_bf16\": 16-bit weights are not updated in place; remove it",
         );
     }
 }

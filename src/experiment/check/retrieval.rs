@@ -8,7 +8,8 @@ pub(super) fn check(sense: &mut Checker) {
     let (data, database) = (&experiment.data, experiment.data.data_set().retrieval());
     let Some(model) = experiment.model.retrieval() else {
         if database.is_some() {
-            let rule = "has no effect: the model reads no neighbours; give it [model.retrieval], or leave it out";
+            let rule =
+                "has no effect: the model reads no neighbours; add [model.retrieval], or remove it";
             sense.fault(&["data.retrieval.compare", "data.retrieval"], rule);
         }
         return;
@@ -18,15 +19,15 @@ pub(super) fn check(sense: &mut Checker) {
     }
     if database.is_none() {
         let rule = format!(
-            "reads neighbours, and [data] kind = \"{}\" has no database: add [data.retrieval], which kinds text and people have, \
-             or leave it out",
+            "reads neighbours, but [data] kind = \"{}\" has no database: add [data.retrieval], which kinds text and people \
+             support, or remove it",
             data.kind()
         );
         sense.fault(&["model.retrieval.chunk", "data.kind"], rule);
     }
     if experiment.train.carry_state {
-        let rule = "carry_state = true reads a text on from step to step, and neighbours are found for windows that begin anew; \
-                    leave it or [model.retrieval] out";
+        let rule = "carry_state = true continues a text from step to step, but neighbours are found for separate windows; \
+                    remove it or [model.retrieval]";
         sense.fault(&["train.carry_state", "model.retrieval.chunk"], rule);
     }
     let stride = data.data_set().stride();
@@ -34,8 +35,7 @@ pub(super) fn check(sense: &mut Checker) {
         stride.filter(|stride| model.chunk > 0 && !stride.is_multiple_of(model.chunk))
     {
         let rule = format!(
-            "eval_stride = {stride} is not a multiple of the {} tokens of a chunk ([model.retrieval] chunk), with which windows \
-             begin",
+            "eval_stride = {stride} is not a multiple of the {} tokens of a chunk ([model.retrieval] chunk), at which windows begin",
             model.chunk
         );
         sense.fault(&["data.eval_stride", "model.retrieval.chunk"], rule);

@@ -55,6 +55,6 @@ fn check_duration(sense: &mut Checker, steps: u64) {
     let sets = schedule.fitting_values(steps).into_iter();
     let sets = sets.map(|(key, value)| format!("--set schedule.{key}={value}"));
     let sets: Vec<String> = sets.collect();
-    let rule = format!("{rule}{places}; make room with: {}", sets.join(" "));
+    let rule = format!("{rule}{places}; it fits with: {}", sets.join(" "));
     sense.fault(&keys, rule);
 }

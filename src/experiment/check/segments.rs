@@ -33,8 +33,8 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     }
     for (table, attention, causal) in &found {
         if attention.heads().same_length && !causal {
-            let rule = "same_length counts the keys before a query, and this stack reads both ways: each query sees all that is \
-                        remembered; leave it out";
+            let rule = "same_length counts the keys before a query, but this stack reads both ways and each query sees the \
+                        whole memory; remove it";
             sense.fault(&[&format!("{table}.same_length"), "task.kind"], rule);
         }
     }
@@ -47,8 +47,8 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
     }
     let kind = position.kind().kind;
     let rule = format!(
-        "kind = \"{kind}\" gives every segment the same places, so that memory cannot be told from the segment that reads it; \
-         use positions that go by distance, as transformer_xl, shaw, rotary, alibi or relative_bias, or leave memory out"
+        "kind = \"{kind}\" has the same positions in every segment, so memory cannot be distinguished from the segment that \
+         reads it; use positions by distance, for example transformer_xl, shaw, rotary, alibi or relative_bias, or remove memory"
     );
     let table = &found[0].0;
     sense.fault(&["model.position.kind", &format!("{table}.memory")], rule);
@@ -61,25 +61,25 @@ fn check_attention(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], c
     let demand = experiment.task.facts().demand();
     if !causal && demand.has_query_stream {
         if demand.segments {
-            let rule = "memory has no effect beside pairs: segments that are drawn do not continue where those of the step before \
-                        ended; leave one of them out";
+            let rule = "memory has no effect with pairs: segments that are drawn do not continue those of the step before; \
+                        remove one of them";
             sense.fault(&[memory, at_evaluation, "task.pairs"], rule);
         }
     } else if !causal {
-        let rule = "memory has no effect: the stack reads both ways, and earlier segments belong to a text that is read on; \
-                    leave it out";
+        let rule = "memory has no effect: the stack reads both ways, and earlier segments need a text that is read from left to \
+                    right; remove it";
         sense.fault(&[memory, at_evaluation], rule);
         return;
     } else if experiment.task.network_use() != Use::NextTokens {
         let rule = format!(
-            "memory has no effect: the examples of [task] kind = \"{task}\" are independent of each other; leave it out"
+            "memory has no effect: the examples of [task] kind = \"{task}\" are independent of each other; remove it"
         );
         sense.fault(&[memory, at_evaluation, "task.kind"], rule);
         return;
     }
     if !sense.loaded.experiment.train.carry_state {
-        let rule = "memory has no effect: the rows of a step do not continue where those of the step before ended; set [train] \
-                    carry_state = true, or leave memory out";
+        let rule = "memory has no effect: the rows of a step do not continue those of the step before; set [train] carry_state \
+                    = true, or remove memory";
         sense.fault(&[memory, at_evaluation, "train.carry_state"], rule);
     }
 }
@@ -88,11 +88,11 @@ fn check_attention(sense: &mut Checker, [memory, at_evaluation]: &[String; 2], c
 fn check_row_memory(sense: &mut Checker, reused: usize, nothing_remembers: bool) {
     let context = sense.loaded.experiment.data.context();
     if nothing_remembers {
-        let rule = "reuse_len has no effect without a memory; set memory of [model.attention], or leave it out";
+        let rule = "reuse_len has no effect without a memory; set memory of [model.attention], or remove it";
         sense.fault(&["task.reuse_len", "model.attention.memory"], rule);
     } else if reused > context && context > 0 {
         let rule = format!(
-            "reuse_len = {reused} is longer than the rows of data.context = {context}; leave it out for the text of a row"
+            "reuse_len = {reused} is longer than the rows of data.context = {context}; remove it to keep the text of a row"
         );
         sense.fault(&["task.reuse_len", "data.context"], rule);
     }

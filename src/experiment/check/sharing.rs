@@ -28,8 +28,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
             continue;
         }
         let rule = format!(
-            "groups = {} of cycle = {} layers have {own} layers of their own, and {} = {blocks} is not a multiple of \
-             that; make it one",
+            "groups = {} of cycle = {} layers have {own} distinct layers, but {} = {blocks} is not a multiple of {own}; set a multiple",
             by.groups, by.cycle, depth.key
         );
         sense.fault(&[GROUPS, KIND, &format!("model.{}", depth.key)], rule);
@@ -46,11 +45,9 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
             (_, _) => "fewer groups or a shorter cycle",
         };
         let rule = match own {
-            1 => format!(
-                "share_layers has no effect: there is {most} layer, which has none to share with; leave it out"
-            ),
+            1 => format!("share_layers has no effect: there is only {most} layer; remove it"),
             _ => format!(
-                "share_layers has no effect: each of {most} layers has parameters of its own; take {remedy}, or leave it out"
+                "share_layers has no effect: each of {most} layers has its own parameters; use {remedy}, or remove it"
             ),
         };
         sense.fault(&[KIND], rule);
@@ -59,7 +56,7 @@ pub(super) fn check(sense: &mut Checker, model: &Transformer) {
         .distinct_blocks()
         .any(|block| block.feed_forward.is_some());
     if share.shares_only_feed_forward() && !feeds {
-        let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; leave share_layers out";
+        let rule = "kind = \"feed_forward\" has no effect: no layer has a feed-forward layer; remove share_layers";
         sense.fault(&[KIND], rule);
     }
 }
@@ -84,12 +81,12 @@ fn require_same_config(sense: &mut Checker, model: &Transformer, depth: &Depth) 
         return;
     };
     let part = match mixing {
-        true => "what mixes their positions",
-        false => "their feed-forward layers",
+        true => "the layer that mixes positions",
+        false => "the feed-forward layer",
     };
     let rule = format!(
-        "layers {} and {} of [[model.{}]] would share {part}, which differ; set cycle = {} (or a multiple of it), make the \
-         groups alike, or share another part",
+        "layers {} and {} of [[model.{}]] would share {part}, but it differs; set cycle = {} (or a multiple of it), make the \
+         groups equal, or share another part",
         owner + 1,
         layer + 1,
         depth.groups_key,

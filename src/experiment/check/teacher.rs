@@ -25,7 +25,7 @@ pub(super) fn check(sense: &mut Checker, what: Purpose) {
     }
     if experiment.train.carry_state {
         let rule = format!(
-            "carry_state = true has no {} that carries its state beside the model's: leave one of them out",
+            "carry_state = true cannot be combined with a {}, which does not carry its state beside the model's: remove one of them",
             named.role
         );
         sense.fault(&["train.carry_state", named.key], rule);

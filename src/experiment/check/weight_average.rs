@@ -13,14 +13,14 @@ pub(super) fn check(sense: &mut Checker) {
     if !experiment.schedule.is_constant() {
         sense.fault(
             &["schedule.kind", "optimizer.kind"],
-            "kind = \"schedule_free\" of [optimizer] averages steps of one learning rate and needs kind = \"constant\", which may \
-             begin with warmup_steps",
+            "kind = \"schedule_free\" of [optimizer] averages steps of one learning rate and needs kind = \"constant\", which \
+             can begin with warmup_steps",
         );
     }
     if experiment.train.ema.is_some() {
         sense.fault(
             &["train.ema", "optimizer.kind"],
-            "ema has no effect: evaluations use the average that kind = \"schedule_free\" of [optimizer] keeps; leave it out",
+            "ema has no effect: evaluations use the average of [optimizer] kind = \"schedule_free\"; remove it",
         );
     }
 }
@@ -34,13 +34,15 @@ fn check_teacher_average(sense: &mut Checker) {
     let kind = experiment.task.kind();
     if experiment.train.ema.is_some() {
         let rule = format!(
-            "ema has no effect: evaluations use the teacher of [task] kind = \"{kind}\", which is an average (teacher_momentum); leave it out"
+            "ema has no effect: evaluations use the teacher of [task] kind = \"{kind}\", which is an average \
+             (teacher_momentum); remove it"
         );
         sense.fault(&["train.ema", "task.kind"], rule);
     }
     if experiment.optimizer.averaging(0).is_some() {
         let rule = format!(
-            "kind = \"schedule_free\" has an average of its own, and the teacher of [task] kind = \"{kind}\" is one of weights that are trained; use \"adamw\""
+            "kind = \"schedule_free\" keeps its own average, but the teacher of [task] kind = \"{kind}\" is an average of the \
+             trained weights; use \"adamw\""
         );
         sense.fault(&["optimizer.kind", "task.kind"], rule);
     }
@@ -56,11 +58,10 @@ pub(super) fn check_precision(sense: &mut Checker) {
     if !halves {
         return;
     }
-    let stands =
-        "an average of 16-bit weights stands still, since its steps are below their last digit";
+    let stands = "an average of 16-bit weights does not change, because its steps are below their last digit";
     if experiment.train.ema.is_some() {
         let rule =
-            format!("ema needs dtype = \"f32\" or \"mixed_bf16\": {stands}; leave one of them out");
+            format!("ema needs dtype = \"f32\" or \"mixed_bf16\": {stands}; remove one of them");
         sense.fault(&["train.ema", "train.dtype"], rule);
     }
     if experiment.task.facts().teacher_momentum().is_some() {

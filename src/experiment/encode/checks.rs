@@ -14,7 +14,7 @@ pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<(
     let networks = opened.model.networks();
     if networks.image_text.is_some() && (pool != Pool::Trained || layer.is_some()) {
         return Err(Error::usage(
-            "a run of image_text gives the vectors that it compares images with texts by: leave --layer and --pool out",
+            "a run of image_text returns the vectors with which it compares images and texts: remove --layer and --pool",
         ));
     }
     require_texts(&networks)?;
@@ -27,13 +27,13 @@ pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<(
     let begun = edges.is_some_and(|edges| !edges.before().is_empty());
     match pool {
         Pool::Class if images && !has_class_token(opened) => Err(Error::usage(
-            "--pool cls: no class token stands before the patches of this run's images; take mean",
+            "--pool cls: this run has no class token before the patches of an image; use mean",
         )),
         Pool::Class if !images && (writes || !begun) => Err(Error::usage(
-            "--pool cls: no class token begins the inputs of this run; take mean or last",
+            "--pool cls: this run has no class token at the beginning of its inputs; use mean or last",
         )),
         Pool::Last if images => Err(Error::usage(
-            "--pool last: the patches of an image have no last one; take mean",
+            "--pool last: the patches of an image have no last one; use mean",
         )),
         Pool::Class | Pool::Mean | Pool::Max | Pool::Last | Pool::None | Pool::Trained => Ok(()),
     }
@@ -42,7 +42,7 @@ pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<(
 /// Returns an error for a run that reads its texts together with another input.
 pub(super) fn require_texts(networks: &Networks) -> Result<()> {
     if networks.ctc.is_some() {
-        let rule = "a run of ctc makes no vectors: use formwork transcribe, or infer for states";
+        let rule = "a run of ctc produces no vectors: use formwork transcribe, or formwork infer for hidden states";
         return Err(Error::usage(rule));
     }
     let (task, read, command) = match (networks.captioning, networks.transcription) {
@@ -51,6 +51,6 @@ pub(super) fn require_texts(networks: &Networks) -> Result<()> {
         (None, None) => return Ok(()),
     };
     Err(Error::usage(format!(
-        "a run of {task} reads {read} together, of which no vectors are made: use formwork {command}"
+        "a run of {task} reads {read} together and produces no vectors of them: use formwork {command}"
     )))
 }

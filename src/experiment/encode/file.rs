@@ -41,7 +41,7 @@ impl Format {
             "npy" => Ok(Self::Numpy),
             "jsonl" => Ok(Self::JsonLines),
             other => Err(Error::usage(format!(
-                "--out {}: the ending says the format{}",
+                "--out {}: the file extension selects the format{}",
                 path.display(),
                 suggestion(other, ["safetensors", "npy", "jsonl"])
             ))),
@@ -75,7 +75,7 @@ impl VectorsFile {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if target.exists() && !target.is_file() {
             return Err(Error::usage(format!(
-                "{} is not a file: vectors are written to one",
+                "{} is not a file; name a file for the vectors",
                 path.display()
             )));
         }

@@ -135,7 +135,7 @@ pub fn encode(
     require_texts(&networks)?;
     let Some(network) = networks.reads.or(networks.infers) else {
         return Err(Error::usage(format!(
-            "a run of {} reads nothing that could be encoded",
+            "a run of {} has no inputs that can be encoded",
             opened.experiment.task.kind()
         )));
     };
@@ -216,7 +216,7 @@ impl States {
             });
             return Err(Error::usage(match (layer, layers.max()) {
                 (Some(layer), Some(last)) => format!(
-                    "--layer {layer}: the run has the layers 0 to {last}, of which 0 are the embeddings"
+                    "--layer {layer}: the run has the layers 0 to {last}; layer 0 is the embeddings"
                 ),
                 _ => "the network of the run has no hidden states to encode with".into(),
             }));

@@ -34,7 +34,7 @@ pub(super) fn with_answer_end(
             Ok(Ending::Text(_) | Ending::NoEnd) => None,
             Err(why) => {
                 notes.push(format!(
-                    "the folder does not say what ends an answer: {why}"
+                    "the folder does not specify the token that ends an answer: {why}"
                 ));
                 None
             }

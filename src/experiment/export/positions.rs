@@ -55,7 +55,7 @@ impl PositionOffset {
     pub(super) fn explain(self, error: Error) -> Error {
         match self.to {
             0 => Error::usage(format!(
-                "{error}; RoBERTa, XLM-RoBERTa, CamemBERT and Longformer count positions by the id of padding, which needs a \
+                "{error}; RoBERTa, XLM-RoBERTa, CamemBERT and Longformer count positions from the padding id, which requires a \
                  tokenizer with the special token `<pad>` or `[PAD]`"
             )),
             _ => error,
@@ -67,8 +67,8 @@ impl PositionOffset {
         let unread = self.to.checked_sub(1)?;
         (unread > shape.shape.context).then(|| {
             format!(
-                "the class counts positions from the id of padding, {unread}, on: the table of positions begins with {} rows of \
-                 zeros that no text reads; a tokenizer with `<pad>` among its first tokens needs fewer",
+                "the class counts positions from the padding id, {unread}: the position table begins with {} rows of zeros that \
+                 are never read; a tokenizer with `<pad>` among its first tokens needs fewer",
                 self.to
             )
         })

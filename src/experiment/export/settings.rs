@@ -68,7 +68,7 @@ pub(super) fn write(
     notes.extend(
         without
             .into_iter()
-            .map(|what| format!("generation_config.json does not say {what}")),
+            .map(|what| format!("generation_config.json cannot express {what}")),
     );
     Ok(())
 }

@@ -24,7 +24,7 @@ pub(super) fn add_padding_token(
     match tokenizer.and_then(Tokenizer::pad) {
         Some(id) => config["pad_token_id"] = id.into(),
         None => notes.push(
-            "no token fills rows up (`pad_token_id`), without which transformers' class reads one text at a time".into(),
+            "the tokenizer has no padding token (`pad_token_id`); without one, transformers' class reads one text at a time".into(),
         ),
     }
     config
@@ -88,8 +88,8 @@ pub(super) fn position_offset_note(config: &Value, opened: &OpenedRun) -> Option
         .pad
         .filter(|pad| u64::from(*pad) != from)?;
     Some(format!(
-        "the class counts positions from `pad_token_id` = {from} on, and texts with that token have other positions there: the \
-         tokenizer fills rows up with {pad}; a run with [model] position.first = {} has the same ones",
+        "the class counts positions from `pad_token_id` = {from}, and texts with that token get other positions there: the \
+         tokenizer pads with {pad}; a run with [model] position.first = {} gets the same positions",
         pad + 1
     ))
 }
@@ -184,13 +184,14 @@ pub(super) fn add_text_ends(
     match frame.map(|frame| frame.end) {
         // The class treats an end id of 2 as a sign of CLIP's first files, in which the largest id of a text marks its end.
         Some(2) => notes.push(
-            "the token that ends a text has the id 2, for which transformers' class takes the largest id of a text; its vectors \
-             of texts are other ones"
+            "the end token has the id 2; for this id, transformers' class uses the token with the largest id of a text instead, \
+             so its vectors of texts differ"
                 .into(),
         ),
         Some(id) => config["text_config"]["eos_token_id"] = id.into(),
         None => notes.push(
-            "no token ends a text (`eos_token_id`), and transformers' class finds the end by one; its vectors of texts are other ones"
+            "the tokenizer has no end token (`eos_token_id`), by which transformers' class finds the end of a text, so its \
+             vectors of texts differ"
                 .into(),
         ),
     }
@@ -201,7 +202,6 @@ pub(super) fn add_text_ends(
 fn padding_note(fill: u64, pad: Option<u32>) -> Option<String> {
     let other = pad.filter(|pad| u64::from(*pad) != fill)?;
     Some(format!(
-        "texts are filled up with the token {fill} ([task] fill), and the tokenizer fills rows up with {other}: its vectors of texts \
-         are other ones"
+        "texts are padded with the token {fill} ([task] fill), but the tokenizer pads with {other}, so its vectors of texts differ"
     ))
 }

@@ -167,11 +167,11 @@ pub(super) fn tokenizer_advice(word: &str, kinds: &[&str]) -> Option<&'static st
         | "spm"
         | "sentencepiece_bpe"
         | "sentencepiece_unigram" => Some(
-            "kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and `bpe` are \
-             trained anew",
+            "kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and `bpe` train a \
+             new one",
         ),
         "huggingface" | "hf" | "auto" | "tokenizers" | "transformers" => {
-            Some("kind = \"pretrained\" reads the tokenizer of a folder or a file, its path")
+            Some("kind = \"pretrained\" reads the tokenizer from the folder or file in `path`")
         }
         _ => None,
     }
@@ -181,7 +181,7 @@ pub(super) fn tokenizer_advice(word: &str, kinds: &[&str]) -> Option<&'static st
 pub(super) fn not_a_list(path: &[String]) -> String {
     let seeds = match path == ["ablation", "seeds"] {
         true => {
-            ": it is how many runs each arm has, 1 to 10000, and their seeds count up from the file's `seed`"
+            ": it is the number of runs of each arm, 1 to 10000; their seeds count up from the file's `seed`"
         }
         false => "",
     };

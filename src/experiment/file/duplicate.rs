@@ -38,7 +38,7 @@ pub(super) fn duplicate_message(text: &str, span: Range<usize>) -> String {
     let first = header.first(text, begin, found);
     let first = first.filter(|_| before.is_empty());
     let first = first.map_or(String::new(), |line| {
-        format!("; line {line} has it already, leave one of them out")
+        format!("; line {line} already sets it; remove one of them")
     });
     let message = format!("duplicate key `{found}`{first}");
     faults::prefix_with_table(&header.table.join("."), &message)
@@ -109,19 +109,19 @@ mod tests {
 
     #[test]
     fn a_second_key_is_told_with_its_table() {
-        let first = "; line 1 has it already, leave one of them out";
+        let first = "; line 1 already sets it; remove one of them";
         assert_eq!(of("a = 1\na = 2\n"), format!("duplicate key `a`{first}"));
         assert_eq!(
             of("[x]\nb = [\n[1]\n]\na = 1\n# [y]\n\"a\" = 2\n"),
-            "[x] duplicate key `a`; line 5 has it already, leave one of them out"
+            "[x] duplicate key `a`; line 5 already sets it; remove one of them"
         );
         assert_eq!(
             of("[x.y]\nb = [\n[1]\n]\na = 1\na = 2\n"),
-            "[x.y] duplicate key `a`; line 5 has it already, leave one of them out"
+            "[x.y] duplicate key `a`; line 5 already sets it; remove one of them"
         );
         assert_eq!(
             of("[[x.y]]\na = 1\n[[x.y]] # two\na = 1\nb = 2\na = 2\n"),
-            "[[x.y]] 2: duplicate key `a`; line 4 has it already, leave one of them out"
+            "[[x.y]] 2: duplicate key `a`; line 4 already sets it; remove one of them"
         );
         assert_eq!(of("[x]\nz = { a = 1, a = 2 }\n"), "[x.z] duplicate key `a`");
         assert_eq!(of("[x]\nz.a = 1\nz.a = 2\n"), "[x.z] duplicate key `a`");

@@ -204,7 +204,7 @@ fn origin<'a>(root: &'a Node, path: &[String]) -> Option<&'a Origin> {
 fn missing(root: &Node, path: &[String], key: &str) -> String {
     if path.is_empty() {
         if key == "name" {
-            return "`name` is missing: the run folder is called by it".into();
+            return "`name` is missing: it names the run folder".into();
         }
         return match read::kinds::<Experiment>(root, &[key.to_string()]) {
             [] => format!("the section [{key}] is missing"),
@@ -217,7 +217,7 @@ fn missing(root: &Node, path: &[String], key: &str) -> String {
     let table = header(root, path);
     if key == "kind" {
         let kinds = read::kinds::<Experiment>(root, path);
-        return format!("{table} has no `kind`; it is one of {}", list(kinds));
+        return format!("{table} has no `kind`; it must be one of {}", list(kinds));
     }
     let kind = root
         .at(path)

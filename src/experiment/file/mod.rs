@@ -122,7 +122,7 @@ fn parse_chain(path: &Path, source: &str) -> Result<Vec<Table>, Fault> {
         let mut layer = parse::parse(&path, &source, &origin)?;
         let (extends, base) = (layer.remove("extends"), layer.remove("base"));
         if let (Some(_), Some(base)) = (&extends, &base) {
-            let rule = "base and extends both name the file that this one is laid over; keep one";
+            let rule = "base and extends both name the file that this one extends; keep one";
             return Err(messages::placed(&path, Some(&base.origin), rule.into()));
         }
         let word = if base.is_some() { "base" } else { "extends" };
@@ -172,16 +172,16 @@ fn overrides(sets: &[String]) -> Result<Table, Fault> {
         let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
         if keys.iter().any(|k| k.is_empty() || !k.chars().all(plain)) {
             return Err(fault(
-                "a key is words joined by dots, as in train.steps=100",
+                "a key is words joined by dots, for example train.steps=100",
             ));
         }
         if keys.len() > MAX_WORDS {
-            let rule = format!("a key of {} words is none: {MAX_WORDS} at most", keys.len());
+            let rule = format!("a key has at most {MAX_WORDS} words, not {}", keys.len());
             return Err(fault(&rule));
         }
         if let ["extends" | "base"] = keys.as_slice() {
             let rule = format!(
-                "`{key}` stands in files only; write a file with {key} = \"…\" at its top, or --set the keys themselves"
+                "`{key}` is allowed only in files; write a file with {key} = \"…\" at its top, or --set the keys themselves"
             );
             return Err(fault(&rule));
         }

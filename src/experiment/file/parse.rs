@@ -45,7 +45,7 @@ fn malformed(text: &str, span: Range<usize>, message: &str) -> String {
         }
         _ if message.starts_with("string values must be quoted") => {
             format!(
-                "not valid TOML: {} is no value; a string stands in quotes",
+                "not valid TOML: {} is not a value; put a string in quotes",
                 found.trim()
             )
         }
@@ -125,7 +125,7 @@ impl Reader<'_> {
 
     fn node(&self, value: Spanned<DeValue>, at: usize, depth: usize) -> Result<Node, InvalidValue> {
         if depth > MAX_DEPTH {
-            let rule = format!("more than {MAX_DEPTH} tables inside each other");
+            let rule = format!("more than {MAX_DEPTH} nested tables");
             return Err(InvalidValue {
                 at,
                 key: None,
@@ -154,9 +154,8 @@ impl Reader<'_> {
             },
             DeValue::Boolean(b) => Value::Boolean(b),
             DeValue::Datetime(date) => {
-                let rule = format!(
-                    "{date} is a date or a time, and no key takes one; text stands in quotes"
-                );
+                let rule =
+                    format!("{date} is a date or a time, which no key accepts; put text in quotes");
                 return Err(InvalidValue::value(at, rule));
             }
             DeValue::Array(items) => Value::Array(

@@ -295,7 +295,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         match &self.value {
             Value::String(s) => visitor.visit_enum(s.as_str().into_deserializer()),
             _ => Err(de::Error::invalid_type(
-                Unexpected::Other("no string"),
+                Unexpected::Other("another type"),
                 &"a string",
             )),
         }

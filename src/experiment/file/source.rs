@@ -30,7 +30,7 @@ pub(super) fn read_source(path: &Path) -> Result<String, String> {
 fn experiment_in(folder: &Path) -> String {
     match run_dir::is_run(folder) {
         true => format!(
-            " of a run, whose experiment is {}",
+            " of a run; its experiment is {}",
             folder.join(RESOLVED).display()
         ),
         false => String::new(),

@@ -54,7 +54,7 @@ pub(super) fn unknown_key(root: &Node, path: &[String], key: &str, allowed: Name
             format!("; did you mean `{key}` of [{home}]?")
         }
         _ if !near && aliases::table_and_key(key).is_some() => suggested_key(key, table, allowed),
-        [] => format!("; it takes none{}", with_other_kinds(root, table, key)),
+        [] => format!("; it accepts no keys{}", with_other_kinds(root, table, key)),
         _ if near => suggestion(key, allowed.iter().copied()),
         _ => {
             let others = with_other_kinds(root, table, key);

@@ -21,7 +21,7 @@ pub(super) fn take_unset(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, F
     let Some(node) = layer.remove(UNSET) else {
         return Ok(Vec::new());
     };
-    let rule = "must be a list of keys by their dotted names, as in unset = [\"train.ema\"]";
+    let rule = "must be a list of keys by their dotted names, for example unset = [\"train.ema\"]";
     let fault = |shown: &str| placed(path, Some(&node.origin), format!("unset = {shown} {rule}"));
     let Value::Array(items) = &node.value else {
         return Err(fault(&node.to_short_toml()));
@@ -36,7 +36,7 @@ pub(super) fn take_unset(path: &Path, layer: &mut Table) -> Result<Vec<Unset>, F
         };
         let written = find(layer, key).filter(|node| node.table().is_none());
         if written.is_some() {
-            let rule = format!("unset names `{key}`, which has a value beside it; keep one");
+            let rule = format!("unset names `{key}`, but the same file sets it; keep one");
             return Err(placed(path, Some(&item.origin), rule));
         }
         all.push(Unset {
@@ -55,22 +55,22 @@ impl Unset {
         }
         let key = &self.key;
         let rule = if key == "model.preset" {
-            "a preset is taken out with the whole table, unset = [\"model\"], or for another one"
+            "a preset is removed with the whole table, unset = [\"model\"], or replaced by another preset"
                 .into()
         } else if below.entries.is_empty() {
             format!(
-                "there is no file below this one that could set `{key}`; it stands beside extends or a preset"
+                "this file extends no file that could set `{key}`; unset needs extends or a preset"
             )
         } else if in_a_list(below, key) {
-            format!("`{key}` is an item of a list, which is written anew as a whole")
+            format!("`{key}` is an item of a list; write the whole list instead")
         } else {
             let mut names = Vec::new();
             collect(below, "", &mut names);
             let near = suggestion(key, names.iter().map(String::as_str));
             match near.ends_with('?') {
-                true => format!("no file below sets `{key}`{near}"),
+                true => format!("no extended file sets `{key}`{near}"),
                 false => format!(
-                    "no file below sets `{key}`; formwork check prints the keys that are set, with their places"
+                    "no extended file sets `{key}`; formwork check prints the keys that are set, with their places"
                 ),
             }
         };

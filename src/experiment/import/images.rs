@@ -23,9 +23,9 @@ pub(super) fn settings(hf: &mut HfModel, imported: &mut ImportReport) -> Result<
             imported.unsupported.extend(processor.ignored);
         }
         None if hf.shape.shape.image.is_some() => imported.notes.push(format!(
-            "the folder has no settings of images ({NAME}, or `image_processor` in {PROCESSOR}): pixels are read as numbers from 0 \
-             to 1, and images of another size are stretched; import again with the file that the model was trained with, or \
-             give mean and std in [data] of a run that begins from this one"
+            "the folder has no image settings ({NAME}, or `image_processor` in {PROCESSOR}): pixels are read as numbers from 0 \
+             to 1, and images of another size are stretched; import again with the file that the model was trained with, or set \
+             mean and std in [data] of a run that begins from this one"
         )),
         None => {}
     }
@@ -50,9 +50,9 @@ fn other_size(of: &HfShape, [rows, columns]: [usize; 2]) -> String {
         (false, _) => "",
     };
     format!(
-        "the folder's settings of images make {rows} by {columns} pixels, and its config.json {height} by {width}: the run reads \
-         {height} by {width}, fitted in proportion, where transformers would read {rows} by {columns}; a run for images of {rows} by \
-         {columns} begins from this one with [data] size = [{rows}, {columns}], [init] from{resample}"
+        "the folder's image settings produce {rows} by {columns} pixels, but its config.json has {height} by {width}: the run \
+         reads {height} by {width}, resized in proportion, where transformers would read {rows} by {columns}; a run for images \
+         of {rows} by {columns} begins from this one with [data] size = [{rows}, {columns}], [init] from{resample}"
     )
 }
 

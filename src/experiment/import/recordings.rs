@@ -22,8 +22,8 @@ pub(super) fn settings(
         let found = sample_extractor::normalizes(&hf.dir).map_err(Error::into_usage_error)?;
         if found.is_none() {
             imported.notes.push(format!(
-                "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): the samples of a recording at 16 kHz \
-                 are brought to mean 0 and variance 1"
+                "the folder has no audio settings ({NAME}, or `feature_extractor` in {PROCESSOR}): the samples of a recording \
+                 at 16 kHz are normalised to mean 0 and variance 1"
             ));
         }
         hf.shape.shape.speech = Some(SpeechShape {
@@ -35,8 +35,8 @@ pub(super) fn settings(
     let found = feature_extractor::check(&hf.dir, speech).map_err(Error::into_usage_error)?;
     if !found {
         imported.notes.push(format!(
-            "the folder has no settings of sound ({NAME}, or `feature_extractor` in {PROCESSOR}): recordings become log-mel features at \
-             16 kHz in steps of 10 ms, as Whisper reads them"
+            "the folder has no audio settings ({NAME}, or `feature_extractor` in {PROCESSOR}): recordings are converted to \
+             log-mel features at 16 kHz in steps of 10 ms, as in Whisper"
         ));
     }
     Ok(())
@@ -56,16 +56,16 @@ pub(super) fn with_text_start(
     };
     if opening.language_is_open {
         imported.notes.push(format!(
-            "the generation settings leave the language of a text open, which transformers tells from the recording: {LANGUAGE} stands \
-             in its place; formwork transcribe --language takes another"
+            "the generation settings leave the language of a text open; transformers detects it from the recording, and this \
+             run uses {LANGUAGE} instead; formwork transcribe --language sets another language"
         ));
     }
     let tokens = opening.tokens.iter().map(|token| {
         let named = token.or_else(|| tokenizer.id(LANGUAGE));
         named.ok_or_else(|| {
             Error::usage(format!(
-                "{}: `forced_decoder_ids` leaves the language of a text open, and the vocabulary has no token {LANGUAGE} to stand in its \
-                 place; write the id of a language there",
+                "{}: `forced_decoder_ids` leaves the language of a text open, and the vocabulary has no token {LANGUAGE} to use \
+                 instead; write the id of a language there",
                 settings.file.display()
             ))
         })

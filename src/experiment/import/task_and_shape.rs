@@ -9,8 +9,8 @@ use crate::task::TaskConfig;
 pub(super) fn reward_task(hf: &HfModel) -> Result<TaskConfig> {
     hf.shape.task.as_reward().ok_or_else(|| {
         Error::usage(format!(
-            "--reward: {} holds a model for {}, and rewards are those of a class ForSequenceClassification with num_labels = 1; \
-             leave --reward out",
+            "--reward: {} contains a model for {}, but rewards need a class ForSequenceClassification with num_labels = 1; \
+             remove --reward",
             hf.dir.display(),
             hf.shape.task.kind()
         ))

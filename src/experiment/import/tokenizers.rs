@@ -50,8 +50,7 @@ pub(super) fn tokenizer_files(
     }) = run_contents::vocabulary_overflow(both, &hf.shape.shape)
     {
         return Err(Error::usage(format!(
-            "{}: the tokenizer has ids up to {last}, and config.json says that the model has {known} tokens: one of \
-             them is another model's",
+            "{}: the tokenizer has ids up to {last}, but config.json specifies {known} tokens: one of them belongs to another model",
             hf.dir.display()
         )));
     }
@@ -86,7 +85,7 @@ pub(super) fn tokenizer_files(
     }
     if !said.is_empty() {
         let said = serde_json::to_vec_pretty(&said);
-        let said = said.map_err(|e| Error::run(format!("cannot describe the tokenizer: {e}")))?;
+        let said = said.map_err(|e| Error::run(format!("cannot serialise the tokenizer: {e}")))?;
         files.push((run_dir::HF_TOKENIZER, said));
     }
     Ok(files)

@@ -135,8 +135,11 @@ impl Array {
         let (name, value, cols) = (self.input.name, values[at], self.cols());
         let row = first + at / cols;
         Some(match indicators {
-            true => format!("`{name}`[{row}, {}] is {value}, neither 0 nor 1", at % cols),
-            false => format!("`{name}`[{row}] is {value}, no number"),
+            true => format!(
+                "`{name}`[{row}, {}] is {value}; it must be 0 or 1",
+                at % cols
+            ),
+            false => format!("`{name}`[{row}] is {value}; it must be a finite number"),
         })
     }
 
@@ -151,10 +154,11 @@ impl Array {
     ) -> Option<String> {
         let name = self.input.name;
         let (below, rule) = match self.input.content {
-            ArrayContent::Mask { .. } => (2, "it is 1 at tokens and 0 behind them".to_string()),
-            ArrayContent::Marks { .. } => {
-                (2, "it is 1 at global tokens and 0 at others".to_string())
-            }
+            ArrayContent::Mask { .. } => (2, "it must be 1 at tokens and 0 after them".to_string()),
+            ArrayContent::Marks { .. } => (
+                2,
+                "it must be 1 at global tokens and 0 at other tokens".to_string(),
+            ),
             ArrayContent::Tokens { below, .. } => (below, ids(below)),
             ArrayContent::Segments { below, .. } => (
                 below,
@@ -206,7 +210,8 @@ fn ids(below: usize) -> String {
 
 /// Describes the first row of a mask that is not padded on the right only, or that has no token.
 fn invalid_mask(name: &str, values: &[i64], cols: usize, first: usize) -> Option<String> {
-    const RULE: &str = "rows may be filled up on the right alone: 1 at each token, then 0 (padding_side = \"right\")";
+    const RULE: &str =
+        "padding is allowed on the right only: 1 at each token, then 0 (padding_side = \"right\")";
     let mut rows = values.chunks(cols).zip(first..);
     rows.find_map(|(row, number)| {
         let zero = row.iter().position(|x| *x == 0)?;

@@ -62,12 +62,12 @@ impl Inputs {
             .take(LISTED)
             .map(|name| {
                 let hint = suggestion(name, known().collect::<Vec<_>>());
-                format!("the model reads no `{name}`{hint}")
+                format!("the model has no input `{name}`{hint}")
             })
             .collect();
         if unknown.len() > LISTED {
             faults.push(format!(
-                "and {} more that it does not read",
+                "and {} more unknown inputs",
                 unknown.len() - LISTED
             ));
         }
@@ -135,12 +135,12 @@ impl Inputs {
                 Requirement::Never => continue,
                 Requirement::IfGiven(other) if !self.has(other) => continue,
                 Requirement::IfGiven(other) => {
-                    format!("`{}` is missing beside `{other}`", input.name)
+                    format!("`{}` is missing; it is required with `{other}`", input.name)
                 }
                 Requirement::Always => format!("`{}` is missing", input.name),
                 Requirement::UnlessGiven(other) if self.has(other) => continue,
                 Requirement::UnlessGiven(other) => format!(
-                    "`{}` is missing, and so is `{other}`, from which it could be made",
+                    "`{}` is missing, and `{other}`, from which it could be derived, is missing too",
                     input.name
                 ),
             };
@@ -205,10 +205,10 @@ impl Inputs {
             } => {
                 let more = beside.and_then(|other| self.shape_of(other, asked));
                 let tokens = shape[1].saturating_add(more.map_or(0, |shape| shape[1]));
-                let with = beside.map(|other| format!(", with those of `{other}`"));
+                let with = beside.map(|other| format!(", including those of `{other}`"));
                 (tokens > longest).then(|| {
                     format!(
-                        "`{name}` has rows of {tokens} tokens{}; the model can place {longest}",
+                        "`{name}` has rows of {tokens} tokens{}; the model has positions for {longest}",
                         with.unwrap_or_default()
                     )
                 })
@@ -297,7 +297,7 @@ impl Inputs {
                 |(at, length): (&i32, &usize)| usize::try_from(*at).is_ok_and(|at| at >= *length);
             if let Some(row) = values.iter().zip(&lengths).position(beyond) {
                 return Err(self.fault(format!(
-                    "`{name}`[{}] is {}, and the row has {} tokens",
+                    "`{name}`[{}] is {}, but the row has {} tokens",
                     first + row,
                     values[row],
                     lengths[row]

@@ -58,9 +58,9 @@ fn task(opened: &OpenedRun) -> Result<&dyn InferenceTask> {
         let kind = opened.experiment.task.kind();
         Error::usage(match opened.experiment.task.facts().has_towers() {
             true => format!(
-                "a run of {kind} with towers = true gives no arrays for arrays: it reads two texts apart"
+                "a run of {kind} with towers = true is not a function of arrays: it reads two texts separately"
             ),
-            false => format!("a run of {kind} gives no arrays for arrays"),
+            false => format!("a run of {kind} is not a function of arrays"),
         })
     })
 }
@@ -86,10 +86,11 @@ pub fn inputs(opened: &OpenedRun, path: &Path, apart: Option<&str>) -> Result<In
 /// # Errors
 /// If the run has no tokenizer, or its tokenizer has no begin token.
 fn start(opened: &OpenedRun) -> Result<DecoderStart> {
-    let none = "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right in their place";
+    let none =
+        "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right instead";
     let tokenizer = opened.tokenizers.target_tokenizer().ok_or_else(|| {
         Error::usage(format!(
-            "{none}: the run has no tokenizer that names the token of the beginning"
+            "{none}: the run has no tokenizer that defines the begin token"
         ))
     })?;
     let marks = tokenizer
@@ -119,7 +120,7 @@ pub fn infer(
         let mut labels = asked.filter(|input| input.content.is_labels());
         let labels = labels.next().map_or(LABELS, |input| input.name);
         return Err(inputs.fault(format!(
-            "`{labels}` is missing: gradients are those of the mean loss against it"
+            "`{labels}` is missing: gradients are computed from the mean loss against it"
         )));
     }
     let batches = || {
@@ -132,7 +133,9 @@ pub fn infer(
         count(task, inputs, &inputs.read_rows(rows)?, &mut scored);
     }
     if let Some((name, _)) = scored.iter().find(|(_, count)| **count == 0) {
-        return Err(inputs.fault(format!("`{name}` scores nothing: all that counts is -100")));
+        return Err(inputs.fault(format!(
+            "`{name}` scores nothing: every label that counts is -100"
+        )));
     }
     let mut whole = GlobalOutputs::default();
     let mut loss = 0.0;

@@ -41,7 +41,7 @@ impl Outputs {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_path_buf());
         if target.exists() && !target.is_file() {
             return Err(Error::usage(format!(
-                "{} is not a file: outputs are written to one",
+                "{} is not a file; name a file for the outputs",
                 path.display()
             )));
         }

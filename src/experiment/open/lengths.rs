@@ -31,15 +31,15 @@ impl Lengths {
         let imported = stored.data.is_imported();
         if !imported && stored.data.with_unit_stride(keys).is_none() {
             return Err(Error::usage(format!(
-                "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are no windows of a text; \
-                 leave it out",
+                "--attention-length {keys} has no effect: the examples of [data] kind = \"{}\" are not windows of a text; remove \
+                 it",
                 stored.data.kind()
             )));
         }
         if !stored.train.carry_state {
             if let Some(context) = self.context {
                 return Err(Error::usage(format!(
-                    "--attention-length {keys} and --context {context} both are the length of a window; give one"
+                    "--attention-length {keys} and --context {context} both set the length of a window; remove one"
                 )));
             }
             return Ok(Self {
@@ -49,7 +49,7 @@ impl Lengths {
         }
         if !stored.model.set_evaluation_memory(0) {
             return Err(Error::usage(format!(
-                "--attention-length {keys} has no effect: the run carries a state without keys; leave it out"
+                "--attention-length {keys} has no effect: the run carries a state without keys; remove it"
             )));
         }
         let segment = self.context.unwrap_or(stored.data.context());
@@ -59,8 +59,8 @@ impl Lengths {
                 ..self
             }),
             Some(_) | None => Err(Error::usage(format!(
-                "--attention-length {keys} leaves no memory beside segments of {segment} tokens; make them shorter with \
-                 --context"
+                "--attention-length {keys} leaves no room for a memory beside segments of {segment} tokens; shorten the segments \
+                 with --context"
             ))),
         }
     }
@@ -81,7 +81,7 @@ impl Lengths {
     pub(super) fn reword_error(&self, error: Error) -> Error {
         match (error, self.context) {
             (Error::Run(reason), Some(context)) => Error::usage(format!(
-                "the run cannot read windows of {context}: {reason}"
+                "the run cannot read windows of {context} tokens: {reason}"
             )),
             (Error::Invalid(mut faults), _) => {
                 for (key, flag, value) in self.data_overrides() {
@@ -104,10 +104,10 @@ impl Lengths {
 fn reword_for_run(fault: &str) -> String {
     const REMEDIES: [(&str, &str); 2] = [
         (
-            "leave it out to follow the data, or cut texts: data.context = ",
-            "the run reads no more than --context ",
+            "remove it to follow the data, or shorten texts with data.context = ",
+            "the run reads at most --context ",
         ),
-        ("; leave it out to follow the data", ""),
+        ("; remove it to follow the data", ""),
     ];
     let told = |fault: String, (of_file, of_run): (&str, &str)| fault.replace(of_file, of_run);
     REMEDIES.into_iter().fold(fault.to_owned(), told)
@@ -140,7 +140,7 @@ pub(super) fn require_rows(
     match both.find(|(own, longer)| own.shape != longer.shape) {
         None => Ok(()),
         Some((own, _)) => Err(Error::usage(format!(
-            "the run cannot read windows of {} tokens: it reads {trained} at most, as far as its `{}` goes",
+            "the run cannot read windows of {} tokens: it reads at most {trained}, the length of its `{}`",
             built.context, own.path
         ))),
     }

@@ -29,7 +29,7 @@ const FIXED_IN_GENERATION: &[&str] = &["decode.sampling.end"];
 
 /// Message for changed keys that affect how evaluations are compared, and for changed evaluation examples.
 pub(super) const BEST_RESET: &str =
-    "the best evaluation is chosen anew: those so far do not compare with the ones to come";
+    "the best evaluation is chosen anew: earlier evaluations are not comparable with later ones";
 
 /// Returns the keys in which `asked` differs from `stored`, the experiment of the run in `folder`; both have anchored paths.
 /// Paths of data do not count: the same content is the same data wherever it is.
@@ -57,14 +57,14 @@ pub(super) fn changed_keys(
         begun && of_run && stored.contains_key(name) && asked.contains_key(name)
     };
     let fixed = |name: &str| is_fixed(name, writes) || is_initial_weight_key(name) && !moved(name);
-    let shown = |value: Option<&Value>| value.map_or("no value".to_string(), Value::to_string);
+    let shown = |value: Option<&Value>| value.map_or("unset".to_string(), Value::to_string);
     let faults: Vec<Fault> = changed
         .iter()
         .filter(|name| fixed(name))
         .map(|name| {
             Fault::new(format!(
-                "{name} is {} in the run {} and {} now; a run cannot go on with another: start a new one with \
-                 --run DIR, or put the value back",
+                "{name} is {} in the run {} and {} now; this key cannot change when a run is resumed: restore the value, or start \
+                 a new run with --run DIR",
                 shown(stored_whole.get(*name)),
                 folder.display(),
                 shown(asked_whole.get(*name)),
@@ -114,7 +114,7 @@ pub(super) fn change_messages(
 ) -> Vec<String> {
     let names: BTreeSet<&String> = before.keys().chain(after.keys()).collect();
     let value = |all: &BTreeMap<String, String>, name: &String| {
-        all.get(name).map_or("no value".to_string(), Clone::clone)
+        all.get(name).map_or("unset".to_string(), Clone::clone)
     };
     let changed = names
         .into_iter()
@@ -144,7 +144,7 @@ fn without_places(experiment: &Experiment) -> Experiment {
 /// Returns every value by its dotted key.
 fn keys(experiment: &Experiment) -> Result<BTreeMap<String, Value>> {
     let table = Table::try_from(experiment)
-        .map_err(|e| Error::run(format!("cannot spell out the experiment: {e}")))?;
+        .map_err(|e| Error::run(format!("cannot serialise the experiment: {e}")))?;
     let mut keys = BTreeMap::new();
     collect(table, "", &mut keys);
     Ok(keys)

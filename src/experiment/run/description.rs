@@ -81,7 +81,7 @@ pub(super) fn restore_machine_json(
         return Ok(None);
     }
     notice(&format!(
-        "{} was missing: it is written anew and describes this machine",
+        "{} was missing: it has been rewritten and describes this machine",
         path.display()
     ));
     Ok(Some((run_dir::MACHINE, machine(experiment)?)))

@@ -44,8 +44,8 @@ impl FoundRun {
         let other_places = other_data || was.task != asked.task;
         if other_data && !data_files::has_fingerprints(folder) {
             return Err(Error::usage(format!(
-                "[data] has another path than the run {}, which keeps no sums of its files ({}) that could prove them \
-                 equal; put the path back, or start a new run with --run DIR",
+                "[data] has a different path than the run {}, which has no checksums of its files ({}) to prove that they are the \
+                 same; restore the path, or start a new run with --run DIR",
                 folder.display(),
                 run_dir::FILES
             )));
@@ -111,7 +111,7 @@ impl FoundRun {
             return asked.clone();
         }
         (options.notice)(&format!(
-            "{}; not taken: {}",
+            "{}; ignored: {}",
             finished_message(state, stopped),
             lost.join(", ")
         ));
@@ -128,7 +128,7 @@ impl FoundRun {
         let (state, stopped) = self.ended(&experiment.train)?;
         let kept = match self.changed.join(", ") {
             none if none.is_empty() => String::new(),
-            changed => format!("; not taken: {changed}"),
+            changed => format!("; ignored: {changed}"),
         };
         Some(format!(
             "nothing to do: {}{kept}",
@@ -146,10 +146,10 @@ fn finished_message(state: &State, stopped: StopReason) -> String {
     let step = state.step;
     match stopped {
         StopReason::NoImprovement => format!(
-            "the run stopped early at step {step}, and a larger train.patience lets it go on"
+            "the run stopped early at step {step}; a larger train.patience lets it continue"
         ),
         StopReason::Done | StopReason::Paused | StopReason::Interrupted => {
-            format!("all {step} steps are taken, and a larger train.steps adds some")
+            format!("all {step} steps are done; a larger train.steps adds more")
         }
     }
 }
@@ -162,15 +162,15 @@ pub(super) fn no_checkpoint_error(folder: &Path) -> Error {
     {
         let from = folder.canonicalize().unwrap_or_else(|_| folder.into());
         return Error::run(format!(
-            "the weights of {} at step {} are whole, and lines of its journal are missing: {lost}. Put the file back as it \
-             was, or begin a new run from the weights with [init] from = {:?}; eval, generate and export read the run as it is",
+            "the weights of {} at step {} are complete, but lines of its journal are missing: {lost}. Restore the file, or start \
+             a new run from the weights with [init] from = {:?}; eval, generate and export still read the run",
             folder.display(),
             whole.state().step,
             from.display().to_string(),
         ));
     }
     Error::run(format!(
-        "{} has no whole checkpoint left; start over with: formwork train {} --fresh --run {}",
+        "{} has no complete checkpoint left; start again with: formwork train {} --fresh --run {}",
         folder.display(),
         shell_word(&folder.join(run_dir::RESOLVED)),
         shell_word(folder)

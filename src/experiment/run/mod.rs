@@ -63,7 +63,7 @@ pub fn train(
 ) -> Result<Outcome> {
     if loaded.experiment.ablation.is_some() {
         return Err(Error::usage(format!(
-            "{0} has [ablation], which one run cannot be; use: formwork sweep {0}",
+            "{0} has [ablation] and describes several runs; use: formwork sweep {0}",
             loaded.path.display()
         )));
     }
@@ -95,7 +95,7 @@ pub fn train(
         let other = other.canonicalize().ok();
         if other.is_some() && other == folder.canonicalize().ok() {
             return Err(Error::usage(format!(
-                "[{table}] {key} is the folder of the run itself, which would be replaced; give another with --run"
+                "[{table}] {key} is the folder of the run itself, which would be replaced; choose another folder with --run"
             )));
         }
     }
@@ -189,7 +189,7 @@ fn resume_in(
     let standing = FoundRun::of(asked, places, folder)?;
     let search = &standing.search;
     for refused in &search.refused {
-        (options.notice)(&format!("passed over: {refused}"));
+        (options.notice)(&format!("skipped: {refused}"));
     }
     // The link `latest` remains if its checkpoint was deleted.
     let had = !search.refused.is_empty() || folder.join(checkpoint::LATEST).is_symlink();
@@ -336,7 +336,7 @@ fn launch(
     if let (Some(scores), true) = (&outcome.last, ranks.is_first()) {
         // The run is complete even if its scores cannot be stored.
         if let Err(error) = run_contents::write_scores(&folder, "valid", outcome.step, scores) {
-            notice(&format!("the scores were not kept: {error}"));
+            notice(&format!("the scores were not saved: {error}"));
         }
     }
     Ok(outcome)

@@ -45,11 +45,11 @@ pub(super) fn require_same_setup(
         Ok(hex(&sum))
     });
     let program = program.map_err(|e| Error::run(format!("cannot read this program: {e}")))?;
-    require_same(ranks, "runs another program", program.as_bytes())?;
+    require_same(ranks, "runs a different program", program.as_bytes())?;
     let resolved = resolved_toml(experiment);
-    require_same(ranks, "has another experiment", resolved.as_bytes())?;
+    require_same(ranks, "has a different experiment", resolved.as_bytes())?;
     let is_run = [u8::from(run_dir::is_run(folder))];
-    require_same(ranks, "sees another run folder", &is_run)
+    require_same(ranks, "sees a different run folder", &is_run)
 }
 
 /// Checks that all ranks have read the same data and begin with the same weights.
@@ -68,8 +68,8 @@ pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) 
         .find(|parameter| parameter.role.kind == Some(ParameterKind::State));
     if let Some(state) = state {
         return Err(Error::usage(format!(
-            "a batch norm ({}) keeps means of the batches of one process, which {} ranks would not share; train with one \
-             process, or choose another norm",
+            "batch norm ({}) keeps running statistics of the batches of one process, which {} ranks would not share; train with \
+             one process, or choose another norm",
             state.path,
             ranks.count()
         )));
@@ -78,9 +78,9 @@ pub(super) fn require_same_start(ranks: &Ranks, data: &Data, model: &Objective) 
     let shape = serde_json::to_string(&data.shape)
         .map_err(|e| Error::run(format!("cannot describe the data: {e}")))?;
     let shape = format!("{} {valid} {shape}", data.train.len());
-    require_same(ranks, "has read other data", shape.as_bytes())?;
+    require_same(ranks, "has read different data", shape.as_bytes())?;
     let weights = weights_hash(model);
-    require_same(ranks, "begins with other weights", weights.as_bytes())
+    require_same(ranks, "begins with different weights", weights.as_bytes())
 }
 
 fn require_same(ranks: &Ranks, does: &str, own: &[u8]) -> Result<()> {
@@ -126,7 +126,9 @@ pub(super) fn outcome_of_first(
     }
     match look()? {
         Some(outcome) => Ok(Some(outcome)),
-        None => Err(Error::run("this rank sees another run folder than rank 0")),
+        None => Err(Error::run(
+            "this rank sees a different run folder than rank 0",
+        )),
     }
 }
 
@@ -167,7 +169,7 @@ pub(super) fn training_data(ranks: &Ranks, loaded: &LoadedExperiment) -> Result<
         },
     };
     let sums = data_files::checksums(experiment, places)?;
-    require_same(ranks, "has other files of data", sums.as_bytes())?;
+    require_same(ranks, "has different data files", sums.as_bytes())?;
     match first {
         Some(data) => Ok(data),
         None => assemble::data(experiment, places, &tokenizers, None),

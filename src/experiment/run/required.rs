@@ -13,7 +13,7 @@ pub(in crate::experiment) fn require_data(experiment: &Experiment, data: &Data) 
     let valid = data.valid.as_ref().map_or(0, |valid| valid.len());
     if valid == 1 && experiment.task.facts().compared_rows().is_some() {
         return Err(Error::usage(
-            "[data] has one example to validate on, and each is told from others: two at least",
+            "[data] has one validation example, but this task compares examples with each other; provide at least two",
         ));
     }
     let tokenizers = &data.tokenizers;
@@ -44,8 +44,8 @@ fn require_rows(experiment: &Experiment, data: &Data) -> Result<()> {
     let (rows, windows) = (experiment.train.batch_size, data.train.len());
     if experiment.train.carry_state && rows > windows {
         return Err(Error::usage(format!(
-            "[train] batch_size = {rows} rows cannot each read a share of {windows} training windows (carry_state = true); lower it, or \
-             [data] context"
+            "[train] batch_size = {rows} must be at most {windows}, the number of training windows: with carry_state = true each \
+             row reads a share of them; reduce it, or reduce [data] context"
         )));
     }
     Ok(())

@@ -27,7 +27,7 @@ pub fn schema() -> Value {
     });
     let presets: Vec<&str> = preset::names().collect();
     let preset = json!({
-        "description": "A named model; its keys stand below those of this table.",
+        "description": "A named model, whose keys are the defaults of this table.",
         "type": "string",
         "enum": presets,
     });
@@ -44,12 +44,12 @@ pub fn schema() -> Value {
 fn add_file_keys(schema: &mut Value) {
     for (key, other) in [("extends", "base"), ("base", "extends")] {
         schema["properties"][key] = json!({
-            "description": format!("The file that this one is laid over, beside it; the same as `{other}`."),
+            "description": format!("The file that this file extends, relative to this one; the same as `{other}`."),
             "type": "string",
         });
     }
     schema["properties"]["unset"] = json!({
-        "description": "Keys of the files and the preset below that this file takes out, by their dotted names.",
+        "description": "Keys of the extended files and of the preset that this file removes, by their dotted names.",
         "type": "array",
         "items": { "type": "string" },
     });
@@ -150,9 +150,9 @@ fn allow_kind_shorthand(table: &mut Map<String, Value>) {
             }
         }
     }
-    all.push(json!({ "description": "The kind alone.", "type": "string", "enum": names }));
+    all.push(json!({ "description": "Only the kind.", "type": "string", "enum": names }));
     all.push(json!({
-        "description": "Keys that are laid over those of another file, or of a preset.",
+        "description": "Keys that override those of another file or of a preset.",
         "type": "object",
         "properties": union,
         "additionalProperties": false,

@@ -27,22 +27,22 @@ pub(super) fn require_compatible(
     {
         let remedy = match tokenizers.text {
             Some(_) => format!(
-                "leave [tokenizer] out to take the {}'s or, where it comes from another file, write [tokenizer] kind = \
-                 \"pretrained\", path = {:?}",
+                "remove [tokenizer] to use the {}'s or, if it comes from another file, set [tokenizer] kind = \"pretrained\", \
+                 path = {:?}",
                 named.role,
                 folder.join(run_dir::TOKENIZER)
             ),
-            None => "learn from data of the same symbols".into(),
+            None => "use data with the same symbols".into(),
         };
         return Err(wrong(format!(
-            "has another vocabulary (of {} tokens, and {} here), so that its scores belong to other tokens; {remedy}",
+            "has a different vocabulary ({} tokens, but {} here), so its logits belong to other tokens; {remedy}",
             theirs.vocab_size, shape.vocab_size,
         )));
     }
     if theirs.classes != shape.classes {
         let [theirs, ours] = [theirs, shape].map(|shape| shape.classes.join(", "));
         return Err(wrong(format!(
-            "tells the classes {theirs} apart, and the data has {ours}"
+            "distinguishes the classes {theirs}, but the data has {ours}"
         )));
     }
     if theirs.image != shape.image {
@@ -50,7 +50,7 @@ pub(super) fn require_compatible(
     }
     match longest(&teacher.model.0, theirs) {
         Some(longest) if longest < shape.context => Err(wrong(format!(
-            "has positions for {longest} tokens, and inputs here have {}: shorten them to that",
+            "has positions for {longest} tokens, but inputs here have {}; shorten them to {longest}",
             shape.context
         ))),
         Some(_) | None => Ok(()),
@@ -88,7 +88,7 @@ fn image_size_message([theirs, ours]: [Option<[usize; 3]>; 2]) -> String {
         format!("; set data.channels = {channels} and data.size = [{height}, {width}]")
     });
     format!(
-        "reads {} (channels, height, width), and the data has {}{remedy}",
+        "reads {} (channels, height, width), but the data has {}{remedy}",
         shown(theirs),
         shown(ours)
     )
@@ -107,7 +107,7 @@ pub(super) fn note(folder: &Path, theirs: &Shape, ours: &Shape) -> Option<String
     let [pixels, fit] = theirs.images_differ(ours);
     if pixels {
         all.push(format!(
-            "with mean {:?} and std {:?} (here {:?} and {:?}: it reads them turned into its own)",
+            "with mean {:?} and std {:?} (here {:?} and {:?}; images are converted for it)",
             theirs.mean, theirs.std, ours.mean, ours.std
         ));
     }
@@ -191,8 +191,8 @@ mod tests {
         assert_eq!((turned.scale, turned.shift), (vec![2.0], vec![1.0]));
         assert_eq!(
             note(folder, &theirs, &ours).unwrap(),
-            "the teacher run was trained on images with mean [0.0] and std [0.25] (here [0.25] and [0.5]: it reads \
-             them turned into its own) and whose shorter side became 9 and whose middle was cut out (here stretched to their size)"
+            "the teacher run was trained on images with mean [0.0] and std [0.25] (here [0.25] and [0.5]; images are converted \
+             for it) and whose shorter side became 9 and whose middle was cut out (here stretched to their size)"
         );
     }
 
@@ -235,7 +235,7 @@ mod tests {
     fn sizes_are_shown_as_numbers() {
         assert_eq!(
             image_size_message([Some([3, 32, 32]), Some([1, 28, 28])]),
-            "reads images of 3 × 32 × 32 (channels, height, width), and the data has images of 1 × 28 × 28; set data.channels = 3 \
+            "reads images of 3 × 32 × 32 (channels, height, width), but the data has images of 1 × 28 × 28; set data.channels = 3 \
              and data.size = [32, 32]"
         );
     }

@@ -74,7 +74,7 @@ impl FrozenRun<'_> {
         };
         run_dir::require_run(&folder).map_err(|error| {
             Error::usage(format!(
-                "{} = {:?}: {error}; train that run first, or name the place where it lies now",
+                "{} = {:?}: {error}; train that run first, or give the path where it is now",
                 self.key_label(),
                 self.path
             ))
@@ -90,11 +90,14 @@ impl FrozenRun<'_> {
     pub fn which(&self) -> Result<CheckpointChoice> {
         let text = self.checkpoint.unwrap_or("best");
         let (table, key) = split(self.checkpoint_key);
-        let fault =
-            |rule: String| Error::usage(format!("[{table}] {key} = {text:?} is none; {rule}"));
+        let fault = |rule: String| {
+            Error::usage(format!(
+                "[{table}] {key} = {text:?} is not a checkpoint; {rule}"
+            ))
+        };
         match text.parse().map_err(fault)? {
             CheckpointChoice::Average(_) => Err(fault(format!(
-                "give best, latest or the number of a step: a {} is one checkpoint",
+                "give best, latest or the number of a step: a {} must be a single checkpoint",
                 self.role
             ))),
             which => Ok(which),

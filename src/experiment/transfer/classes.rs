@@ -54,14 +54,14 @@ fn other_classes_message(theirs: &[String], ours: &[String], text: bool) -> Resu
         classes
     };
     if sorted(theirs) == sorted(ours) {
-        let anew = "let the head begin anew: new = [\"head\"]";
+        let anew = "initialise the head anew: new = [\"head\"]";
         let remedy = match text {
             true => format!("keep the trained head with classes = {theirs:?} in [data], or {anew}"),
             false => anew.into(),
         };
         return Err(Error::usage(format!(
-            "[init] the other run tells the same classes apart in another order (class {number} is {their:?} there and {our:?} here), so \
-             that its head's scores belong to other classes; {remedy}"
+            "[init] the other run has the same classes in a different order (class {number} is {their:?} there and {our:?} here), \
+             so its head's logits belong to other classes; {remedy}"
         )));
     }
     let more = pairs.filter(|(_, (their, our))| their != our).count();

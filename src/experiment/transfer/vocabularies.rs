@@ -82,9 +82,9 @@ pub(super) fn extended_tables(
 fn mismatch_error(folder: &Path, foreign: &[&str]) -> Error {
     let anew: Vec<String> = foreign.iter().map(|path| format!("{path:?}")).collect();
     Error::usage(format!(
-        "[init] the other run has another vocabulary, so that its embeddings belong to other tokens; to take the run's, leave \
-         [tokenizer] out or, where it comes from another file, write [tokenizer] kind = \"pretrained\", path = {:?} (a copy with \
-         added tokens behind the run's fits, too); or let what is made of tokens begin anew: add {} to new",
+        "[init] the other run has a different vocabulary, so its embeddings belong to other tokens; to use the run's vocabulary, \
+         remove [tokenizer] or, if it comes from another file, set [tokenizer] kind = \"pretrained\", path = {:?} (a copy with \
+         tokens added at the end also fits); or initialise the parameters of the tokens anew: add {} to new",
         folder.join(run_dir::TOKENIZER),
         anew.join(", ")
     ))

@@ -149,13 +149,13 @@ impl BeamConfig {
     pub fn describe_limit(&self, limit: LengthLimit) -> String {
         match limit {
             LengthLimit::Search if self.max_len_a == 0.0 => {
-                format!("decode.search.max_len_b = {} allows", self.max_len_b)
+                format!("decode.search.max_len_b = {}", self.max_len_b)
             }
             LengthLimit::Search => format!(
-                "decode.search.max_len_a = {:?} and max_len_b = {} allow",
+                "decode.search.max_len_a = {:?} and max_len_b = {}",
                 self.max_len_a, self.max_len_b
             ),
-            LengthLimit::Model => "the model can place".into(),
+            LengthLimit::Model => "the number of positions of the model".into(),
         }
     }
 
@@ -168,22 +168,31 @@ impl BeamConfig {
             }
         };
         let (beam, n_best) = (self.beam, self.n_best);
-        fault(beam == 0, "beam = 0; 1 is greedy search".into());
+        fault(
+            beam == 0,
+            "beam = 0 must be at least 1 (greedy search)".into(),
+        );
         fault(
             n_best == 0 || n_best > beam.max(1),
-            format!("n_best = {n_best} must be 1 to beam = {beam}"),
+            format!("n_best = {n_best} must be between 1 and beam = {beam}"),
         );
         fault(
             !(0.0..=1e6).contains(&self.max_len_a),
-            format!("max_len_a = {} must be 0 to 1000000", self.max_len_a),
+            format!(
+                "max_len_a = {} must be between 0 and 1000000",
+                self.max_len_a
+            ),
         );
         fault(
             self.max_len_b > MOST_TOKENS,
-            format!("max_len_b = {} is more than {MOST_TOKENS}", self.max_len_b),
+            format!(
+                "max_len_b = {} must be at most {MOST_TOKENS}",
+                self.max_len_b
+            ),
         );
         fault(
             self.max_len_a == 0.0 && self.max_len_b == 0,
-            "max_len_a and max_len_b are both 0, so that every text is empty".into(),
+            "max_len_a and max_len_b are both 0, so every text would be empty; increase one".into(),
         );
         let penalty = self.length_penalty.fault();
         fault(penalty.is_some(), penalty.unwrap_or_default());
@@ -237,7 +246,7 @@ impl BeamConfig {
                 _ => format!("{key}: {id}"),
             };
             return Err(Error::usage(format!(
-                "[decode.search] {of} is no token: the vocabulary has {vocab_size}, from 0 on"
+                "[decode.search] {of} is not a token id: the vocabulary has {vocab_size} tokens, numbered from 0"
             )));
         }
         Ok(())

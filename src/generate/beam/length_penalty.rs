@@ -85,7 +85,7 @@ impl LengthPenalty {
         };
         // Powers of lengths stay finite.
         let allowed = (-10.0..=10.0).contains(&alpha);
-        (!allowed).then(|| format!("length_penalty alpha = {alpha} must be -10 to 10"))
+        (!allowed).then(|| format!("length_penalty alpha = {alpha} must be between -10 and 10"))
     }
 }
 

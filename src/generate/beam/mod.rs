@@ -213,8 +213,7 @@ impl StepScores<'_> {
             let scores = &self.scores[(from + row) * self.vocab_size..][..self.vocab_size];
             if scores.iter().any(|s| s.is_nan() || *s > ROUNDING) {
                 return Err(Error::run(format!(
-                    "the model's scores are no log-probabilities after {len} token(s) of a text (not a number, or \
-                     above 0)"
+                    "the model's scores after {len} token(s) of a text are not log-probabilities: one is not a number, or above 0"
                 )));
             }
             let follow = |token: u32, score: f32| Candidate {
@@ -243,7 +242,7 @@ impl StepScores<'_> {
         }
         if best.is_empty() {
             return Err(Error::run(format!(
-                "the model gives no token a chance after {len} token(s) of a text"
+                "no allowed token has a probability above 0 after {len} token(s) of a text"
             )));
         }
         Ok(best)

@@ -109,8 +109,9 @@ fn task(hf: &HfConfig, config: &mut EncoderConfig, shape: &mut Shape) -> TaskCon
         }
         _ => {
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; AlbertForMaskedLM, \
-                 AlbertForPreTraining, AlbertForSequenceClassification, AlbertForTokenClassification and AlbertForQuestionAnswering have"
+                "`architectures` = [\"{class}\"] has no head that can be imported; the classes with one are AlbertForMaskedLM, \
+                 AlbertForPreTraining, AlbertForSequenceClassification, AlbertForTokenClassification and \
+                 AlbertForQuestionAnswering"
             ));
             masked(Pairs::None)
         }

@@ -93,28 +93,27 @@ pub const FAMILIES: &[Family] = &[
 pub const REFUSED: [(&str, &str); 8] = [
     (
         "gemma3",
-        "its class reads images, too; a folder of the language model alone is a `gemma3_text`, which can be imported",
+        "its class also reads images; the language model alone is a `gemma3_text`, which can be imported",
     ),
     (
         "gemma3n",
-        "its layers are others than those of `gemma3_text`, which can be imported",
+        "its layers differ from those of `gemma3_text`, which can be imported",
     ),
     (
         "olmo3",
-        "its layers have windows, which those of `olmo2` have not",
+        "its layers have sliding windows, and those of `olmo2`, which can be imported, do not",
     ),
     (
         "nllb-moe",
-        "a mixture of experts, whose layers are others than those of the dense models of NLLB-200 (`m2m_100`), which can be imported",
+        "a mixture of experts; its layers differ from those of the dense NLLB-200 models (`m2m_100`), which can be imported",
     ),
     (
         "vit-hybrid",
-        "transformers 5 has no class for it any more; the hybrids that we have, presets vit-r26-small-32 and vit-r50-large-32, \
-         equal timm's",
+        "transformers 5 has no class for it any more; our hybrids, the presets vit-r26-small-32 and vit-r50-large-32, equal timm's",
     ),
     (
         "dino",
-        "its networks are those of `vit`, which can be imported: give it that `model_type`",
+        "its networks are those of `vit`, which can be imported: set `model_type` to `vit`",
     ),
     (
         "clip_vision_model",

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bart",
-    summary: "BART: post-norm encoder-decoder, learned positions, a norm on the embeddings",
+    summary: "BART: post-norm encoder-decoder, learned positions, layer norm on the embeddings",
     read,
     write,
     table,

@@ -25,7 +25,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "beit",
-    summary: "BEiT: ViT with numbers for distances by rows and columns, and a gain for each channel",
+    summary: "BEiT: ViT with relative position biases for rows and columns, and layer scale",
     read,
     write,
     table,
@@ -68,7 +68,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let [_, height, width] = image;
     if height != width {
         hf.fault(format!(
-            "`image_size` = {height} by {width}: {CLASS} mixes up the rows and columns of distances of images that are no squares"
+            "`image_size` = {height} by {width} must be square: {CLASS} confuses the rows and columns of distances in other images"
         ));
     }
     if let AttentionConfig::MultiHead(heads) = &mut config.stack.attention {
@@ -103,7 +103,7 @@ fn position(hf: &HfConfig) -> PositionConfig {
         _ => {
             let [own, shared, absolute] = SCHEMES;
             hf.fault(format!(
-                "more than one of `{own}`, `{shared}` and `{absolute}` is true; a model here has one scheme of positions"
+                "more than one of `{own}`, `{shared}` and `{absolute}` is true; a model has only one kind of positions here"
             ));
             PositionConfig::default()
         }
@@ -144,7 +144,7 @@ fn declined(of: &HfShape) -> Declined {
             gain(scale).is_some(),
             "model.residual_scale",
             scale,
-            "a \"layer_scale\", or none",
+            "a \"layer_scale\" or none",
         ),
         difference_unless_square(of),
     ];

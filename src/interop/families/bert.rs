@@ -153,8 +153,8 @@ pub(super) fn shape(
                 _ => format!("{name}ForTokenClassification and {name}ForQuestionAnswering"),
             };
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM, \
-                 {name}ForSequenceClassification, {others} have, and {name}Model without one can"
+                "`architectures` = [\"{class}\"] has no head that can be imported; the classes with one are {name}ForMaskedLM, \
+                 {name}ForSequenceClassification, {others}; {name}Model can be imported without one"
             ));
             masked(Pairs::None)
         }

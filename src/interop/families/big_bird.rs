@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "big_bird",
-    summary: "BigBird: BERT over neighbouring, global and random blocks",
+    summary: "BigBird: BERT with attention to neighbouring, global and random blocks",
     read,
     write,
     table,
@@ -54,7 +54,7 @@ fn read(hf: &HfConfig) -> HfShape {
         // The classifier's first layer uses the activation of the blocks.
         bert::set_pooler(&mut shape.model, activation);
     }
-    text_heads::refuse_spans(hf, &shape.task, "its head has layers of its own");
+    text_heads::refuse_spans(hf, &shape.task, "its head has additional layers");
     shape
 }
 
@@ -73,7 +73,7 @@ fn attention(hf: &HfConfig, heads: MultiHeadConfig, context: usize) -> Attention
             let whole = block.saturating_mul(random.saturating_mul(2).saturating_add(5));
             if context > whole {
                 hf.warn(format!(
-                    "transformers draws no random blocks in evaluation, and this model does: outputs differ for texts of more \
+                    "this model uses random blocks in evaluation and transformers does not: outputs differ for texts of more \
                      than {whole} tokens, (5 + 2 · `num_random_blocks`) · `block_size`"
                 ));
             }

@@ -48,12 +48,12 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     let same = padding(hf, preactivation);
     if hf.real("drop_path_rate", 0.0) != 0.0 {
-        hf.fault("`drop_path_rate` is not 0: residual networks here drop no paths");
+        hf.fault("`drop_path_rate` must be 0: residual networks do not support drop path here");
     }
     let width = hf.count(&["embedding_size"], 64);
     if !width.is_multiple_of(8) {
         hf.fault(format!(
-            "`embedding_size` = {width} is no multiple of 8, to which the class rounds the planes inside of a block"
+            "`embedding_size` = {width} must be a multiple of 8: the class rounds the channels inside a block to multiples of 8"
         ));
     }
     let stages = numbers(hf, "depths", &[3, 4, 6, 3]);
@@ -61,7 +61,7 @@ fn read(hf: &HfConfig) -> HfShape {
     // Stages that would reduce a feature map further are dilated by the class instead.
     let halved = 4usize << stages.len().clamp(1, 20).saturating_sub(1);
     if hf.count(&["output_stride"], 32) < halved {
-        hf.fault(format!("`output_stride` below {halved} dilates kernels"));
+        hf.fault(format!("`output_stride` must be at least {halved}: lower values dilate kernels, which is not supported"));
     }
     HfShape {
         model: ModelConfig::Resnet(ResnetConfig {
@@ -102,7 +102,8 @@ fn padding(hf: &HfConfig, preactivation: bool) -> Padding {
         hf.fault("`embedding_dynamic_padding` must be true with `global_padding` = \"same\" and false without it");
     }
     if !same && !preactivation {
-        hf.fault("`layer_type` = \"bottleneck\" needs `global_padding` = \"same\": its first norm would count zeros around the map");
+        hf.fault("`layer_type` = \"bottleneck\" needs `global_padding` = \"same\": its first norm would include the zero \
+                  padding of the feature map");
     }
     if same {
         Padding::Same

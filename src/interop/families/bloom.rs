@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "bloom",
-    summary: "BLOOM: ALiBi, a norm on the embeddings",
+    summary: "BLOOM: ALiBi positions, layer norm on the embeddings",
     read,
     write,
     table,
@@ -42,8 +42,8 @@ fn read(hf: &HfConfig) -> HfShape {
         && hf.flag("slow_but_exact", false)
     {
         hf.warn(format!(
-            "`slow_but_exact` with `pretraining_tp` = {parts}: the class of transformers adds no biases behind the last products of \
-             attention and of feed-forward layers then, and this model does"
+            "`slow_but_exact` with `pretraining_tp` = {parts}: the class of transformers then adds no biases after the last \
+             projections of attention and feed-forward layers, but this model does"
         ));
     }
     let config = DecoderConfig {

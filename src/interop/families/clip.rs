@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "clip",
-    summary: "CLIP: a vision transformer and a text transformer, compared by direction",
+    summary: "CLIP: a vision transformer and a text transformer, compared by cosine similarity",
     read,
     write,
     table,

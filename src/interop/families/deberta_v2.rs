@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deberta-v2",
-    summary: "DeBERTa-v2 and v3: DeBERTa with buckets of distances and shared maps",
+    summary: "DeBERTa-v2 and v3: DeBERTa with distance buckets and shared projections",
     read,
     write,
     table,
@@ -27,8 +27,8 @@ fn read(hf: &HfConfig) -> HfShape {
     let kernel = hf.typed("conv_kernel_size", "a whole number", Value::as_u64);
     if let Some(kernel @ 1..) = kernel {
         hf.fault(format!(
-            "`conv_kernel_size` = {kernel} is a convolution beside the first block, which is not built; models without it can be \
-             imported (all of version 3)"
+            "`conv_kernel_size` = {kernel} adds a convolution next to the first block, which is not supported; models without \
+             it can be imported (all of version 3)"
         ));
     }
     for key in ["conv_act", "conv_groups"] {

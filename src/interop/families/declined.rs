@@ -44,13 +44,13 @@ pub(super) fn difference_unless(
         Value::Null => "absent".to_owned(),
         ours => ours.to_string(),
     };
-    Some(format!("{key} is {ours}, there {theirs}"))
+    Some(format!("{key} is {ours} instead of {theirs}"))
 }
 
 /// The difference for images that are not square.
 pub(super) fn difference_unless_square(of: &HfShape) -> Option<String> {
     let [_, height, width] = of.shape.image?;
-    (height != width).then(|| format!("images are {height} by {width}, there squares"))
+    (height != width).then(|| format!("images are {height} by {width} instead of square"))
 }
 
 /// The differences of two towers from a vision transformer with patches and a text network of the kind `text`.

@@ -55,8 +55,8 @@ pub(super) fn apply_head(hf: &HfConfig, family: &Family, of: &mut HfShape) {
         of.task = without_bias(text_heads::sequence_task(hf, 0.0, &mut of.shape));
         if let Some(id) = hf.get("pad_token_id").and_then(Value::as_u64) {
             hf.warn(format!(
-                "{class} of transformers reads the last token that is not `pad_token_id` = {id}; here the last token of a text is \
-                 read, which is another one where texts end with that token"
+                "{class} of transformers reads the last token that is not `pad_token_id` = {id}; this model reads the last \
+                 token of a text, which is a different one if the text ends with that token"
             ));
         }
     }
@@ -72,8 +72,7 @@ fn apply_body(hf: &HfConfig, class: &str, of: &mut HfShape) {
     if is_body && !tied && hf.has_weights() && !HEADS.iter().any(|head| hf.has_tensor(head)) {
         set_text_embedding(of);
         hf.warn(format!(
-            "{class} has no head that writes: the run gives vectors of texts (text_embedding), and a run of another task may begin \
-             from it"
+            "{class} has no language model head: the run produces text embeddings (text_embedding), and a run of another task can start from it"
         ));
     }
 }
@@ -113,12 +112,12 @@ pub(in crate::interop) fn unsupported_head(of: &HfShape) -> Option<&'static str>
     );
     match &of.model {
         ModelConfig::Decoder(_) if !last || bias != Some(false) => Some(
-            "classes of texts by Hugging Face's decoders are told from the last position by a head without a bias: [task] \
-             pooling = \"last\", head_bias = false",
+            "Hugging Face's decoders classify texts from the last position with a head without a bias; set [task] pooling = \
+             \"last\" and head_bias = false",
         ),
         ModelConfig::Encoder(_) if !first || bias == Some(false) => Some(
-            "classes of texts by Hugging Face's encoders are told from the first position by a head with a bias: [task] pooling \
-             = \"first\"",
+            "Hugging Face's encoders classify texts from the first position with a head with a bias; set [task] pooling = \
+             \"first\" and head_bias = true",
         ),
         _ => None,
     }

@@ -39,7 +39,7 @@ pub(super) fn shape(hf: &HfConfig, usual: &Defaults, pairing: Pairing, moe: MoeC
         None => usual.dense_layers,
         Some(Some(layers)) => usize::try_from(layers).unwrap_or(n_layers),
         Some(None) => {
-            hf.fault("`first_k_dense_replace` must be a number of layers");
+            hf.fault("`first_k_dense_replace` must be a whole number of layers");
             0
         }
     };

@@ -46,7 +46,7 @@ fn experts(hf: &HfConfig) -> MoeConfig {
     let [groups, top_groups] = groups(hf, n_experts);
     let top_k = hf.count_if_any(&["num_experts_per_tok"]);
     if top_k.is_none() {
-        hf.fault("`num_experts_per_tok` is missing, and the class has no usual number");
+        hf.fault("`num_experts_per_tok` is missing, and the class has no default");
     }
     MoeConfig {
         n_experts,
@@ -74,14 +74,15 @@ fn groups(hf: &HfConfig, n_experts: usize) -> [Option<usize>; 2] {
         (IN_GROUPS, Some(groups), Some(top)) => {
             if !n_experts.is_multiple_of(groups) || top > groups {
                 hf.fault(format!(
-                    "`n_routed_experts` = {n_experts} makes no `n_group` = {groups} groups of which `topk_group` = {top} are taken"
+                    "`n_routed_experts` = {n_experts} must be a multiple of `n_group` = {groups}, and `topk_group` = {top} must \
+                     be at most `n_group`"
                 ));
             }
             [groups, top].map(|number| (top < groups).then_some(number))
         }
         (IN_GROUPS, ..) => {
             hf.fault(format!(
-                "`topk_method` = \"{IN_GROUPS}\" wants `n_group` and `topk_group`"
+                "`topk_method` = \"{IN_GROUPS}\" needs `n_group` and `topk_group`"
             ));
             [None; 2]
         }

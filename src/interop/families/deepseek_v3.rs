@@ -50,7 +50,7 @@ fn experts(hf: &HfConfig) -> MoeConfig {
     // The class adds the two best scores of each group, whether all groups are used or not.
     if !n_experts.is_multiple_of(groups) || n_experts / groups < 2 {
         hf.fault(format!(
-            "`n_routed_experts` = {n_experts} makes no `n_group` = {groups} of two or more experts each"
+            "`n_routed_experts` = {n_experts} cannot be divided into `n_group` = {groups} equal groups of two or more experts"
         ));
     }
     if top_groups > groups {

@@ -13,7 +13,7 @@ use serde_json::Value;
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "deit",
-    summary: "DeiT: ViT with a second token and head, which a teacher taught",
+    summary: "DeiT: ViT with a distillation token and a second head, trained by a teacher",
     read,
     write,
     table,

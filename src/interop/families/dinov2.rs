@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov2",
-    summary: "DINOv2: ViT with a gain for each channel of each layer's result",
+    summary: "DINOv2: ViT with layer scale, a learned factor for each output channel of a layer",
     read,
     write,
     table,
@@ -64,7 +64,7 @@ pub(super) fn shape(hf: &HfConfig, class: &str, patch_size: usize) -> HfShape {
     let [_, height, width] = image;
     if height != width {
         hf.fault(format!(
-            "`image_size` = {height} by {width}: the positions of {class} are those of squares"
+            "`image_size` = {height} by {width} must be square: {class} has positions for square images only"
         ));
     }
     config.pooling = Pooling::ClassAndMean;
@@ -95,8 +95,8 @@ pub(super) fn drop_path(hf: &HfConfig) -> f64 {
     let rate = hf.real("drop_path_rate", 0.0);
     if rate > 0.0 {
         hf.warn(format!(
-            "`drop_path_rate` = {rate:?}: in training, the class of transformers skips every layer with this probability, which here rises \
-             linearly to it at the last one"
+            "`drop_path_rate` = {rate:?}: in training, the class of transformers skips every layer with this probability; here \
+             the probability rises linearly and reaches this value at the last layer"
         ));
     }
     rate
@@ -131,7 +131,7 @@ fn inner(hf: &HfConfig) -> usize {
         return inner as usize;
     }
     hf.fault(format!(
-        "`mlp_ratio` = {ratio:?} of `hidden_size` = {d_model} must be between 1 and {MAX_WIDTH}"
+        "`mlp_ratio` = {ratio:?} times `hidden_size` = {d_model} must be between 1 and {MAX_WIDTH}"
     ));
     d_model
 }

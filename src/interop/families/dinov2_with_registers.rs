@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov2_with_registers",
-    summary: "DINOv2 with registers: learned tokens behind the class token",
+    summary: "DINOv2 with registers: learned tokens after the class token",
     read,
     write,
     table,

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "dinov3_vit",
-    summary: "DINOv3: ViT with rotary positions by the centres of patches, and registers",
+    summary: "DINOv3: ViT with rotary positions of patch centres, and registers",
     read,
     write,
     table,
@@ -143,7 +143,7 @@ fn attention(hf: &HfConfig) -> MultiHeadConfig {
     let [query, value] = ["query_bias", "value_bias"].map(|key| hf.flag(key, true));
     if query != value {
         hf.fault(format!(
-            "`query_bias` = {query} and `value_bias` = {value}: queries and values have biases together here, or not at all"
+            "`query_bias` = {query} and `value_bias` = {value}: both must be true or both false"
         ));
     }
     MultiHeadConfig {

@@ -32,16 +32,16 @@ pub(super) fn config(hf: &HfConfig, usual: DefaultSizes) -> EncoderConfig {
     let d_model = hf.count(&["hidden_size"], d_model);
     if hf.count(&["embedding_size"], d_model) != d_model {
         hf.fault(format!(
-            "`embedding_size` must be `hidden_size` = {d_model}: narrow embeddings are normalised behind their projection there, \
-             and before it here"
+            "`embedding_size` must be `hidden_size` = {d_model}: the class normalises narrow embeddings after their projection, \
+             and this model before it"
         ));
     }
     if !hf.flag("relative_attention", false) {
-        hf.fault("`relative_attention` must be true: attention goes by distances");
+        hf.fault("`relative_attention` must be true: attention depends on distances");
     }
     if hf.flag("position_biased_input", true) {
         hf.fault(
-            "`position_biased_input` must be false: absolute positions beside distances have no scheme here",
+            "`position_biased_input` must be false: absolute positions together with distances are not supported here",
         );
     }
     let usual = bert::Defaults {
@@ -87,7 +87,7 @@ fn terms(hf: &HfConfig) -> Vec<Term> {
         }
         Some(other) => {
             hf.fault(format!(
-                "`pos_att_type` = {other} is not a text such as \"c2p|p2c\" or a list of such names"
+                "`pos_att_type` = {other} must be a string, for example \"c2p|p2c\", or a list of such names"
             ));
             return Vec::new();
         }
@@ -111,7 +111,8 @@ fn terms(hf: &HfConfig) -> Vec<Term> {
     found.dedup();
     if let (Some(value), true) = (hf.get("pos_att_type"), found.len() < given) {
         hf.fault(format!(
-            "`pos_att_type` = {value} names a term twice, for which the class of the first version divides scores otherwise"
+            "`pos_att_type` = {value} names a term twice, which changes the scaling of scores in the class of the first \
+             version; name each term once"
         ));
     }
     found
@@ -142,8 +143,8 @@ pub(super) fn shape(
         });
         if steps.is_some() {
             hf.warn(format!(
-                "{name}ForMaskedLM of transformers has no enhanced mask decoder: it guesses from the last hidden states, and the \
-                 decoder's places (`{PLACES}`) are left out there"
+                "{name}ForMaskedLM of transformers has no enhanced mask decoder: it predicts tokens from the last hidden \
+                 states, and ignores the decoder's positions (`{PLACES}`)"
             ));
         }
         TaskConfig::MaskedLm(MaskedLmConfig::default())
@@ -168,8 +169,8 @@ pub(super) fn shape(
         (Some(_), None) => {
             let class = hf.architecture().unwrap_or_default();
             hf.fault(format!(
-                "`architectures` = [\"{class}\"] has no head that can be imported; {name}ForMaskedLM, \
-                 {name}ForSequenceClassification, {name}ForTokenClassification and {name}ForQuestionAnswering have"
+                "`architectures` = [\"{class}\"] has no head that can be imported; the classes with one are {name}ForMaskedLM, \
+                 {name}ForSequenceClassification, {name}ForTokenClassification and {name}ForQuestionAnswering"
             ));
             masked(&mut config)
         }

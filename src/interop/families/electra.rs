@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "electra",
-    summary: "ELECTRA: discriminator, generator or classifier, on narrow embeddings",
+    summary: "ELECTRA: discriminator, generator or classifier, with narrow embeddings",
     read,
     write,
     table,

@@ -53,8 +53,8 @@ fn read(hf: &HfConfig) -> HfShape {
         || (grouped && !hf.flag("parallel_attn", true))
     {
         hf.fault(
-            "this combination of `new_decoder_architecture`, `parallel_attn` and \
-             `num_ln_in_parallel_attn` is not one of a released Falcon",
+            "this combination of `new_decoder_architecture`, `parallel_attn` and `num_ln_in_parallel_attn` does not occur in a \
+             released Falcon model",
         );
     }
     let d_model = hf.count(&["hidden_size", "n_embed"], 4544);

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "fnet",
-    summary: "FNet: post-norm encoder with Fourier transforms in the place of attention",
+    summary: "FNet: post-norm encoder with Fourier transforms instead of attention",
     read,
     write,
     table,

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gemma2",
-    summary: "Gemma 2: sandwich norms, windows in every other layer, capped scores",
+    summary: "Gemma 2: sandwich norms, sliding windows in every other layer, soft-capped scores",
     read,
     write,
     table: gemma::sandwiched,

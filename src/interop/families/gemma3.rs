@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gemma3_text",
-    summary: "Gemma 3, texts alone: Gemma 2 with normalised queries and keys, rotary positions of two bases",
+    summary: "Gemma 3, text only: Gemma 2 with normalised queries and keys, rotary positions with two bases",
     read,
     write,
     table: gemma::sandwiched,
@@ -43,8 +43,8 @@ fn read(hf: &HfConfig) -> HfShape {
     let mut config = gemma2::config(hf, &DEFAULTS, norm, [None, None]);
     if let Some(cap) = super::multi_head_mut(&mut config).softcap.take() {
         hf.warn(format!(
-            "`attn_logit_softcapping` = {cap} has no effect: the class of transformers caps no scores of attention, and neither \
-             does this model"
+            "`attn_logit_softcapping` = {cap} has no effect: the class of transformers does not cap attention scores, and \
+             neither does this model"
         ));
     }
     let context = hf.count(&["max_position_embeddings"], DEFAULTS.context);
@@ -81,8 +81,8 @@ fn positions(hf: &HfConfig, context: usize) -> [RotaryConfig; 2] {
     }
     if object.is_some_and(|object| !object.is_empty()) {
         hf.fault(format!(
-            "`rope_parameters` has neither `{}` nor `{}`, and the class of transformers passes over other keys of it: give an \
-             object for each, or --ignore-key rope_parameters",
+            "`rope_parameters` has neither `{}` nor `{}`, and the class of transformers ignores its other keys: add an object \
+             for each, or pass --ignore-key rope_parameters",
             KINDS[0], KINDS[1]
         ));
     }

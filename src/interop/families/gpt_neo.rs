@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_neo",
-    summary: "GPT-Neo: GPT-2 with layers that see everything and a window in turn, scores not scaled",
+    summary: "GPT-Neo: GPT-2 with alternating full and sliding-window attention, unscaled scores",
     read,
     write,
     table,
@@ -103,13 +103,13 @@ fn locals(hf: &HfConfig, n_layers: usize) -> Vec<bool> {
         Some(locals) => {
             let found = locals.len();
             hf.fault(format!(
-                "the lists of attention have {found} layers, and `num_layers` is {n_layers}"
+                "the attention lists have {found} layers, but `num_layers` is {n_layers}"
             ));
             vec![false]
         }
         None => {
-            let rule = "`attention_layers` and `attention_types` must be lists of \"global\" and \"local\": [[[\"global\", \
-                        \"local\"], 12]]";
+            let rule = "`attention_layers` and `attention_types` must be lists of \"global\" and \"local\", for example \
+                        [[[\"global\", \"local\"], 12]]";
             hf.fault(rule);
             vec![false]
         }

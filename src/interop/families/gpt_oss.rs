@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "gpt_oss",
-    summary: "gpt-oss: learned sinks, windows in every other layer, clamped experts",
+    summary: "gpt-oss: learned attention sinks, sliding windows in every other layer, clamped experts",
     read,
     write,
     table,
@@ -38,8 +38,8 @@ fn read(hf: &HfConfig) -> HfShape {
         .all(|key| hf.get(key).is_none())
     {
         hf.fault(
-            "`rope_scaling` is missing, and the class stretches positions then by numbers of its own; give it, {\"rope_type\": \"default\"} \
-             for positions as they are",
+            "`rope_scaling` is missing, and the class then scales positions with its own defaults; add it, or {\"rope_type\": \
+             \"default\"} for unscaled positions",
         );
     }
     // The class uses `swiglu_alpha` for the gate and ignores this key.

@@ -45,7 +45,7 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     if rotary.rotated_width(d_head) != rotated || rotated > d_head {
         hf.fault(format!(
-            "`rotary_dim` = {rotated} is not an even part of a head of {d_head}"
+            "`rotary_dim` = {rotated} must be even and at most the head size {d_head}"
         ));
     }
     let config = DecoderConfig {

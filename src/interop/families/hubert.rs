@@ -6,7 +6,7 @@ use super::{Family, wav2vec2};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "hubert",
-    summary: "HuBERT: wav2vec 2.0's network, trained on clusters of its own states",
+    summary: "HuBERT: the network of wav2vec 2.0, trained on clusters of its hidden states",
     read: |hf| wav2vec2::read(hf, "hubert", &CLASSES),
     write: |of| wav2vec2::write(of, CLASSES[0], false),
     table: |of| table(of, "hubert."),

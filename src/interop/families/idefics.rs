@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "idefics",
-    summary: "Idefics: Flamingo with a LLaMA that looks at CLIP's patches",
+    summary: "Idefics: Flamingo with a LLaMA that attends to CLIP's patches",
     read,
     write,
     table,

@@ -23,7 +23,7 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
         Some(class) if class == classifier => refuse_other_problems(hf),
         Some(class) if class == body => warn_random_classifier(hf, class),
         Some(class) => hf.fault(format!(
-            "`architectures` = [\"{class}\"] cannot be imported; {classifier} can, and {body}, whose classifier is drawn"
+            "`architectures` = [\"{class}\"] cannot be imported; {classifier} can, and so can {body}, with a randomly initialised classifier"
         )),
     }
 }
@@ -32,7 +32,7 @@ pub(super) fn require(hf: &HfConfig, classifier: &str) {
 pub(super) fn require_body(hf: &HfConfig, body: &str) {
     match hf.architecture() {
         Some(class) if class != body => hf.fault(format!(
-            "`architectures` = [\"{class}\"] cannot be imported; {body} can, whose classifier is drawn"
+            "`architectures` = [\"{class}\"] cannot be imported; {body} can, with a randomly initialised classifier"
         )),
         Some(_) | None => warn_random_classifier(hf, body),
     }
@@ -41,15 +41,15 @@ pub(super) fn require_body(hf: &HfConfig, body: &str) {
 /// Warns that a network has no classifier and gets a random one.
 fn warn_random_classifier(hf: &HfConfig, class: &str) {
     hf.warn(format!(
-        "{class} has no classifier: one is drawn, and tells nothing before it is trained; a run that begins from this one ([init] from) \
-         has its own with new = [\"head\"]"
+        "{class} has no classifier: it is initialised randomly, and its predictions have no meaning before training; a run that \
+         starts from this one ([init] from) gets its own classifier with new = [\"head\"]"
     ));
 }
 
 /// A note on an exported folder whose class has no classifier.
 pub(in crate::interop) fn no_classifier_note(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
-    format!("{class} has no classifier: that of the run is not in the folder")
+    format!("{class} has no classifier: the run's classifier is not in the folder")
 }
 
 /// Whether the task's network is exported without a head, because the head predicts classes without names.
@@ -72,8 +72,8 @@ pub(super) fn without_classifier(mut config: Value) -> Option<Value> {
 pub(in crate::interop) fn no_head_note(config: &Value) -> String {
     let class = config["architectures"][0].as_str().unwrap_or_default();
     format!(
-        "{class} has no head of self-distillation: that of the run is not in the folder; where the class has a pooler it is drawn when \
-         the folder is loaded, and tells nothing"
+        "{class} has no head of self-distillation: the run's head is not in the folder; if the class has a pooler, it is \
+         initialised randomly when the folder is loaded"
     )
 }
 
@@ -84,19 +84,19 @@ fn refuse_other_problems(hf: &HfConfig) {
     match said.and_then(Value::as_str) {
         Some(text_heads::CLASSES) => {}
         Some(text_heads::MULTI_LABEL) => hf.fault(format!(
-            "`problem_type` = \"{}\": each score of the folder tells by itself whether its class is in an image, and classifiers of \
-             images here tell one class of all (a softmax); such a folder cannot be imported",
+            "`problem_type` = \"{}\": each score of the folder is about its own class alone, but image classifiers here choose \
+             one of all classes (a softmax); such a folder cannot be imported",
             text_heads::MULTI_LABEL
         )),
         Some(text_heads::REGRESSION) => hf.fault(format!(
-            "`problem_type` = \"{}\": the scores of the folder are numbers, and classifiers of images here tell classes; such a \
+            "`problem_type` = \"{}\": the scores of the folder are numbers, but image classifiers here predict classes; such a \
              folder cannot be imported",
             text_heads::REGRESSION
         )),
         _ if said.is_some() => hf.only("problem_type", text_heads::CLASSES),
         _ if hf.classes().len() == 1 => hf.warn(
-            "the folder has one label, with which its class tells a number: the run has its scores, and a classifier's loss and shares, \
-             which tell nothing of one class",
+            "the folder has one label, for which its class predicts a number: the run computes the same scores, but its loss \
+             and accuracy are a classifier's and have no meaning with one class",
         ),
         _ => {}
     }

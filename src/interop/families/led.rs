@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "led",
-    summary: "LED: BART whose encoder has windows and global tokens",
+    summary: "LED: BART with sliding windows and global tokens in the encoder",
     read,
     write,
     table,

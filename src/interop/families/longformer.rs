@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "longformer",
-    summary: "Longformer: RoBERTa with windows and global tokens",
+    summary: "Longformer: RoBERTa with sliding windows and global tokens",
     read,
     write,
     table,

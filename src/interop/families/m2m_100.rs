@@ -35,8 +35,8 @@ fn read(hf: &HfConfig) -> HfShape {
         let rate = hf.real(key, 0.0);
         if rate > 0.0 {
             hf.warn(format!(
-                "`{key}` = {rate:?}: in training, the class of transformers skips a layer with this probability; a run that begins \
-                 from the imported one skips none"
+                "`{key}` = {rate:?}: in training, the class of transformers skips a layer with this probability; a run that \
+                 starts from the imported one skips none"
             ));
         }
     }
@@ -45,7 +45,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let d_model = config.stack.d_model;
     if d_model % 2 == 1 {
         hf.fault(format!(
-            "`d_model` = {d_model} is odd: the class fills its sinusoids up with a zero, which those here have not"
+            "`d_model` = {d_model} must be even: the class pads its sinusoids with a zero at odd sizes, which is not supported here"
         ));
     }
     config.embedding_scale = hf.flag("scale_embedding", true);

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mamba",
-    summary: "Mamba: selective state spaces in the place of attention and feed-forward layers",
+    summary: "Mamba: selective state spaces instead of attention and feed-forward layers",
     read,
     write,
     table,
@@ -53,7 +53,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": that of the gate is, whatever config.json says");
+        hf.fault("`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says");
     }
     let d_model = hf.count(&["hidden_size"], 768);
     let given = hf.count_if_any(&["expand"]);
@@ -62,7 +62,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let other = channels.is_some_and(|channels| channels != expand.saturating_mul(d_model));
     if other && (given.is_some() || hf.get("expand").is_none()) {
         hf.fault(
-            "`intermediate_size` is not `expand` times `hidden_size`, which the class takes it for",
+            "`intermediate_size` must be `expand` times `hidden_size`, as in the class",
         );
     }
     let automatic = hf.get("time_step_rank").is_none_or(|rank| rank == "auto");
@@ -108,8 +108,8 @@ fn read(hf: &HfConfig) -> HfShape {
 pub(super) fn warn_of_rescaling(hf: &HfConfig) {
     if hf.flag("rescale_prenorm_residual", false) {
         hf.warn(
-            "`rescale_prenorm_residual` = true: `from_pretrained` of transformers divides the `out_proj.weight` that it read by the \
-             root of the number of layers, and this model has them as they are in the file",
+            "`rescale_prenorm_residual` = true: `from_pretrained` of transformers divides the loaded `out_proj.weight` by the \
+             square root of the number of layers; this model uses the values in the file",
         );
     }
 }

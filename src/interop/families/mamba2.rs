@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mamba2",
-    summary: "Mamba-2: state spaces by heads in the place of attention and feed-forward layers",
+    summary: "Mamba-2: state spaces with heads instead of attention and feed-forward layers",
     read,
     write,
     table,
@@ -55,7 +55,7 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     super::mamba::warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": that of the gate is, whatever config.json says");
+        hf.fault("`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says");
     }
     let d_model = hf.count(&["hidden_size"], 4096);
     let eps = hf.real("layer_norm_epsilon", EPS);
@@ -79,7 +79,7 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     let heads = hf.count(&["num_heads"], 128);
     if heads.checked_mul(mixer.d_head(d_model)) != mixer.expand.checked_mul(d_model) {
-        hf.fault("`num_heads` times `head_dim` is not `expand` times `hidden_size`, as the class asks for");
+        hf.fault("`num_heads` times `head_dim` must be `expand` times `hidden_size`, as the class requires");
     }
     let group = LayerGroup {
         mixer: Some(MixerConfig::Mamba2(mixer)),
@@ -114,7 +114,7 @@ fn limits(hf: &HfConfig) -> Option<[f64; 2]> {
         let least = least.as_f64()?;
         (least >= 0.0 && least < most).then_some([least, most])
     };
-    let wanted = "a list of a least and a largest step";
+    let wanted = "a list of a smallest and a largest step";
     let [least, most] = hf.typed("time_step_limit", wanted, read)?;
     let unlimited = least == 0.0 && most == f64::INFINITY;
     (!unlimited).then_some([least, most.min(f64::from(f32::MAX))])

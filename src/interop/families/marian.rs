@@ -34,7 +34,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let tied = bart::tied(hf, "model.");
     if shared && source != target {
         hf.fault(format!(
-            "`decoder_vocab_size` = {target} is not `vocab_size` = {source}, though the two share their embeddings"
+            "`decoder_vocab_size` = {target} must be `vocab_size` = {source}, because encoder and decoder share their embeddings"
         ));
     }
     let mut config = bart::config(hf);

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mbart",
-    summary: "mBART: pre-norm encoder-decoder, learned positions, a norm on the embeddings",
+    summary: "mBART: pre-norm encoder-decoder, learned positions, layer norm on the embeddings",
     read,
     write,
     table: bart::table,

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "mistral",
-    summary: "Mistral: LLaMA with grouped queries, in early releases over a sliding window",
+    summary: "Mistral: LLaMA with grouped queries, in early releases with a sliding window",
     read,
     write,
     table,

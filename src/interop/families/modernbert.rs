@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "modernbert",
-    summary: "ModernBERT: pre-norm encoder, two of three layers with windows, rotary positions of two bases",
+    summary: "ModernBERT: pre-norm encoder, sliding windows in two of three layers, rotary positions with two bases",
     read,
     write,
     table,
@@ -63,8 +63,7 @@ fn config(hf: &HfConfig) -> EncoderConfig {
     let dropout = hf.real("attention_dropout", 0.0);
     if dropout > 0.0 {
         hf.warn(format!(
-            "`attention_dropout` = {dropout} is of attention weights alone here; the class drops the results of attention, too, \
-             while it trains"
+            "`attention_dropout` = {dropout} applies only to attention weights here; in training, the class also drops the outputs of attention"
         ));
     }
     // Keys of the first version's files that the class ignores.

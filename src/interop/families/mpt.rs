@@ -63,8 +63,8 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     if max_exponent != 8.0 {
         hf.warn(format!(
-            "`alibi_bias_max` = {max_exponent} is computed as MosaicML's code does; transformers' MptForCausalLM computes with 8 \
-             whatever this key says, and gives other logits"
+            "`alibi_bias_max` = {max_exponent} is used as in MosaicML's code; transformers' MptForCausalLM ignores this key, \
+             uses 8 and produces different logits"
         ));
     }
     let dropout = attention.real("attn_pdrop", 0.0);

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "olmo",
-    summary: "OLMo: LLaMA with layer norms that learn nothing",
+    summary: "OLMo: LLaMA with layer norms without parameters",
     read,
     write,
     table: llama::table,

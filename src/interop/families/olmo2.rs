@@ -11,7 +11,7 @@ use serde_json::Value;
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "olmo2",
-    summary: "OLMo 2: LLaMA with norms behind the layers, and on queries and keys",
+    summary: "OLMo 2: LLaMA with norms after the layers, and on queries and keys",
     read,
     write,
     table,

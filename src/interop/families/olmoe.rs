@@ -22,8 +22,8 @@ pub const FAMILY: Family = Family {
 fn read(hf: &HfConfig) -> HfShape {
     if let Some(clip) = hf.get("clip_qkv") {
         hf.fault(format!(
-            "`clip_qkv` = {clip} is not supported: the class of transformers holds queries and keys in this range behind their norms, \
-             and attention here before them; it must be null"
+            "`clip_qkv` = {clip} is not supported: the class of transformers clips queries and keys after their norms, and this \
+             model before them; it must be null"
         ));
     }
     // The class has no such biases, whatever a file says.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "phi3",
-    summary: "Phi-3 and 4: LLaMA with fused matrices, some over a sliding window",
+    summary: "Phi-3 and 4: LLaMA with fused matrices, some with a sliding window",
     read,
     write,
     table,
@@ -32,7 +32,7 @@ fn read(hf: &HfConfig) -> HfShape {
         scaled,
         Some(ScalingConfig::None(_) | ScalingConfig::Longrope(_))
     ) {
-        hf.fault("rope scaling must be \"default\" or \"longrope\": the class of transformers has no other one");
+        hf.fault("rope scaling must be \"default\" or \"longrope\": the class of transformers supports no other kind");
     }
     // The class has no such biases, whatever a file says.
     llama::require_no_biases(hf, &["attention_bias", "mlp_bias", "lm_head_bias"]);

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "qwen3_next",
-    summary: "Qwen3-Next: gated delta networks, gated attention in every fourth layer, experts beside a gated shared one",
+    summary: "Qwen3-Next: gated delta networks, gated attention in every fourth layer, experts with a gated shared one",
     read,
     write,
     table,
@@ -41,7 +41,7 @@ fn read(hf: &HfConfig) -> HfShape {
     llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config_with_rotary(hf, keys);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": that of the delta networks' convolutions is taken for it");
+        hf.fault("`hidden_act` must be \"silu\": the convolutions of the delta networks also use it");
     }
     let eps = hf.real("rms_norm_eps", 1e-6);
     let norm = super::zero_centered(eps);
@@ -94,7 +94,7 @@ fn routed(hf: &HfConfig, layers: usize) -> Vec<bool> {
     let step = hf.count(&["decoder_sparse_step"], 1);
     let dense = hf.typed(
         "mlp_only_layers",
-        "a list of numbers of layers",
+        "a list of layer numbers",
         Value::as_array,
     );
     let is_dense = |layer: usize| dense.is_some_and(|list| list.contains(&json!(layer)));

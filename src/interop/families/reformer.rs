@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "reformer",
-    summary: "Reformer: attention by hashing and over blocks, reversible residuals, axial positions",
+    summary: "Reformer: hashed and local attention, reversible residuals, axial positions",
     read,
     write,
     table,
@@ -134,8 +134,8 @@ fn layers(hf: &HfConfig) -> Vec<AttentionConfig> {
     {
         let (back, chunk) = (local.look_back, local.block);
         hf.warn(format!(
-            "`local_num_chunks_before` = {back}: transformers counts keys of texts of more than {chunk} and at most {back} times \
-             {chunk} tokens several times, and this model once"
+            "`local_num_chunks_before` = {back}: for texts of more than {chunk} and at most {back} times {chunk} tokens, \
+             transformers counts keys several times and this model counts them once"
         ));
     }
     let hashes = layers.contains(&kinds.lsh);
@@ -145,8 +145,8 @@ fn layers(hf: &HfConfig) -> Vec<AttentionConfig> {
         && !lsh.chunk.is_multiple_of(local.block)
     {
         hf.fault(format!(
-            "`lsh_attn_chunk_length` = {} is not a multiple of `local_attn_chunk_length` = {}: the class fills inputs up to a \
-             multiple of both, which adds chunks to what it hashes",
+            "`lsh_attn_chunk_length` = {} is not a multiple of `local_attn_chunk_length` = {}: the class pads inputs to a \
+             multiple of both, which adds chunks to the hashed input",
             lsh.chunk, local.block
         ));
     }
@@ -170,13 +170,13 @@ fn position(hf: &HfConfig) -> PositionConfig {
 fn read(hf: &HfConfig) -> HfShape {
     if !hf.flag("is_decoder", false) {
         hf.fault(
-            "`is_decoder` must be true: local layers of a class that reads both ways look from the first chunk to the last",
+            "`is_decoder` must be true: in bidirectional classes, local layers attend from the first chunk to the last",
         );
     }
     let class = hf.architecture().unwrap_or("ReformerModelWithLMHead");
     if !["ReformerModelWithLMHead", "ReformerModel"].contains(&class) {
         hf.fault(format!(
-            "`architectures` has \"{class}\"; a Reformer is read as ReformerModelWithLMHead"
+            "`architectures` has \"{class}\"; a Reformer can only be imported as ReformerModelWithLMHead"
         ));
     }
     hf.only("tie_word_embeddings", false);

@@ -75,8 +75,8 @@ pub(super) fn planes_of_stages(hf: &HfConfig, first: usize, stages: &[usize]) {
     let double = planes.iter().enumerate().all(doubled);
     if stages.len() > 20 || planes.len() != stages.len() || !double {
         hf.fault(format!(
-            "`hidden_sizes` = {planes:?} must be one number for each of `depths` = {stages:?}, beginning with {first} and \
-             doubling from stage to stage"
+            "`hidden_sizes` = {planes:?} must be one number for each of `depths` = {stages:?}, starting at {first} and doubling \
+             from stage to stage"
         ));
     }
 }
@@ -93,7 +93,7 @@ pub(super) fn numbers(hf: &HfConfig, key: &str, default: &[usize]) -> Vec<usize>
             list.into_iter().map(|n| n as usize).collect()
         }
         _ => {
-            hf.fault(format!("`{key}` = {value} is not a list of counts"));
+            hf.fault(format!("`{key}` = {value} is not a list of whole numbers of at least 1"));
             default.to_vec()
         }
     }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "roberta",
-    summary: "RoBERTa: BERT with positions behind the id of padding",
+    summary: "RoBERTa: BERT with positions that start after the padding id",
     read,
     write,
     table,

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "rwkv",
-    summary: "RWKV version 4: averages whose weights decay in the place of attention",
+    summary: "RWKV version 4: averages with decaying weights instead of attention",
     read,
     write,
     table,
@@ -38,7 +38,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let eps = hf.real("layer_norm_epsilon", EPS);
     if eps != EPS {
         hf.fault(format!(
-            "`layer_norm_epsilon` is {eps:?}, and the class's last norm has {EPS:?} all the same; norms of one model are alike here"
+            "`layer_norm_epsilon` = {eps:?} must be {EPS:?}: the class's last norm always uses it, and all norms of a model are alike here"
         ));
     }
     let d_model = hf.count(&["hidden_size"], 4096);

@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "siglip",
-    summary: "SigLIP: a vision transformer and a bidirectional text transformer, whose pairs are told one by one",
+    summary: "SigLIP: a vision transformer and a bidirectional text transformer, with a sigmoid loss over pairs",
     read,
     write,
     table,
@@ -79,7 +79,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let projected = text.count(&["projection_size"], encoder.stack.d_model);
     if projected != d_joint {
         text.fault(format!(
-            "`projection_size` = {projected} is not the width of images' vectors, `hidden_size` = {d_joint} of `vision_config`"
+            "`projection_size` = {projected} must be the size of image embeddings, `hidden_size` = {d_joint} of `vision_config`"
         ));
     }
     let fill = text.typed("pad_token_id", "the id of a token", |value| {

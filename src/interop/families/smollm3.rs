@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "smollm3",
-    summary: "SmolLM3: LLaMA with layers without positions between the others",
+    summary: "SmolLM3: LLaMA with some layers without positions",
     read,
     write,
     table,

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "stablelm",
-    summary: "StableLM: layer norms, partial rotary positions, gated feed-forward, layers in a row or parallel",
+    summary: "StableLM: layer norms, partial rotary positions, gated feed-forward, sequential or parallel layers",
     read,
     write,
     table,

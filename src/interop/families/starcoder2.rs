@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "starcoder2",
-    summary: "StarCoder2: layer norms, rotary positions, grouped queries, in early releases over a sliding window",
+    summary: "StarCoder2: layer norms, rotary positions, grouped queries, in early releases with a sliding window",
     read,
     write,
     table,

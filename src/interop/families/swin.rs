@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "swin",
-    summary: "Swin Transformer: attention in shifted windows, maps that become smaller and wider",
+    summary: "Swin Transformer: attention in shifted windows, feature maps that become smaller and wider",
     read,
     write,
     table,
@@ -39,8 +39,8 @@ fn read(hf: &HfConfig) -> HfShape {
         && let Some((stage, [rows, cols])) = window_beyond_map(&config, [height, width])
     {
         hf.fault(format!(
-            "`window_size` = {} is more than the smallest map, of {rows} by {cols} in stage {stage}, for which {CLASS} has no table of \
-             distances: {} is the most",
+            "`window_size` = {} is larger than the smallest feature map, {rows} by {cols} in stage {stage}, for which {CLASS} \
+             has no position table; the maximum is {}",
             config.window,
             rows.min(cols)
         ));
@@ -91,8 +91,8 @@ pub(super) fn network(hf: &HfConfig, class: &str) -> (SwinConfig, [usize; 3]) {
     let eps = hf.real("layer_norm_eps", EPS);
     if eps != EPS {
         hf.fault(format!(
-            "`layer_norm_eps` = {eps:?}: the norms of patches and of merged places have {EPS:?} whatever it says, and a model here \
-             has one number for all: it must be {EPS:?}"
+            "`layer_norm_eps` = {eps:?}: the norms of patches and of merged patches always use {EPS:?}, and all norms of a \
+             model are alike here: it must be {EPS:?}"
         ));
     }
     let config = SwinConfig {
@@ -122,15 +122,15 @@ fn stage_faults(hf: &HfConfig, config: &SwinConfig) {
     let [most_stages, most_blocks] = MOST;
     if stages.len() != heads.len() || stages.len() > most_stages || config.blocks() > most_blocks {
         hf.fault(format!(
-            "`num_heads` = {heads:?} must be one number for each of `depths` = {stages:?}, of which there may be {most_stages} with \
-             {most_blocks} blocks"
+            "`num_heads` = {heads:?} must be one number for each of `depths` = {stages:?}, with at most {most_stages} stages \
+             and {most_blocks} blocks"
         ));
         return;
     }
     let inner = config.ff_ratio * config.d_model as f64;
     if !(1.0..=MAX_WIDTH as f64).contains(&inner) {
         hf.fault(format!(
-            "`mlp_ratio` = {:?} of `embed_dim` = {} must be between 1 and {MAX_WIDTH}",
+            "`mlp_ratio` = {:?} times `embed_dim` = {} must be between 1 and {MAX_WIDTH}",
             config.ff_ratio, config.d_model
         ));
     }
@@ -202,7 +202,7 @@ fn declined(of: &HfShape) -> Declined {
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let window = window_beyond_map(config, [height, width]).map(|(stage, [rows, cols])| {
         format!(
-            "model.window is {}, there at most the {} of the map of {rows} by {cols} of stage {stage}",
+            "model.window is {} instead of at most {} for the feature map of {rows} by {cols} in stage {stage}",
             config.window,
             rows.min(cols)
         )

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "swinv2",
-    summary: "Swin V2: cosines as scores, a network of distances, norms behind what layers give",
+    summary: "Swin V2: cosine attention, a network for position biases, norms after the layers",
     read,
     write,
     table,
@@ -51,8 +51,8 @@ fn read(hf: &HfConfig) -> HfShape {
         && let Some(stage) = other_windows(&config, [height, width])
     {
         hf.fault(format!(
-            "`image_size` = {height} by {width} makes {CLASS} cut the map of stage {stage} into other windows than `window_size` = {} does \
-             here: its sides are counted without what fills a map of odd sides up, and rows alone say the size of a window",
+            "`image_size` = {height} by {width} makes {CLASS} divide the feature map of stage {stage} into other windows than \
+             `window_size` = {} does here: the class rounds odd sides down and takes the size of windows only from the rows",
             config.window
         ));
     }
@@ -62,7 +62,7 @@ fn read(hf: &HfConfig) -> HfShape {
 /// The window with which the position bias network of each stage was trained; empty if each was trained with its own.
 fn trained_windows(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
     const KEY: &str = "pretrained_window_sizes";
-    let wanted = "a list of sides of windows, 0 or from 2 to 256 each";
+    let wanted = "a list of window sizes, each 0 or from 2 to 256";
     let sound = |side: &u64| *side != 1 && *side <= MOST_WINDOW;
     let side = |value: &Value| value.as_u64().filter(sound).map(|side| side as usize);
     let list = |value: &Value| {
@@ -78,7 +78,7 @@ fn trained_windows(hf: &HfConfig, config: &SwinConfig) -> Vec<usize> {
     let stages = config.stages.len();
     if sides.len() < stages {
         hf.fault(format!(
-            "`{KEY}` = {sides:?} must be one side for each of `depths` = {:?}",
+            "`{KEY}` = {sides:?} must be one size for each of `depths` = {:?}",
             config.stages
         ));
     }
@@ -114,7 +114,7 @@ fn declined(of: &HfShape) -> Declined {
     let [_, height, width] = of.shape.image.unwrap_or_default();
     let windows = other_windows(config, [height, width]).map(|stage| {
         format!(
-            "images are {height} by {width}, there of sizes with equal windows in stage {stage}"
+            "images are {height} by {width} instead of a size with equal windows in stage {stage}"
         )
     });
     let why = version.into_iter().flatten();

@@ -32,7 +32,7 @@ pub const FAMILY: Family = Family {
 /// mT5's entry in the table of architectures.
 pub const MT5: Family = Family {
     model_type: "mt5",
-    summary: "mT5: T5 v1.1 with a vocabulary of many languages",
+    summary: "mT5: T5 v1.1 with a multilingual vocabulary",
     read,
     write: write_mt5,
     table,
@@ -61,8 +61,8 @@ fn read(hf: &HfConfig) -> HfShape {
     };
     if asked && !tied {
         hf.warn(
-            "the weights have numbers of their own for `lm_head.weight`, which config.json ties (`tie_word_embeddings`): they \
-             are imported apart from `shared.weight`, as transformers 5 loads them",
+            "the weights have separate values for `lm_head.weight`, which config.json ties (`tie_word_embeddings`): they are \
+             imported separately from `shared.weight`, as transformers 5 loads them",
         );
     }
     let scaled = !multilingual && hf.flag_or_off("scale_decoder_outputs", asked);

@@ -62,7 +62,7 @@ pub(super) fn task(
         SPAN_ENDING => {
             hf.get("problem_type");
             if hf.classes().len() != 2 {
-                hf.fault("a class for questions has 2 scores a token, of an answer's first and last one; `id2label` has others");
+                hf.fault("a question answering class has 2 labels, for the first and the last token of an answer; `id2label` has another number");
             }
             Some(TaskConfig::QuestionAnswering(
                 QuestionAnsweringConfig::default(),
@@ -87,7 +87,7 @@ pub(super) fn sequence_task(hf: &HfConfig, dropout: f64, shape: &mut Shape) -> T
     if task == REGRESSION {
         if classes.len() != 1 {
             hf.fault(format!(
-                "`problem_type` = \"{REGRESSION}\" with {} numbers a text is not supported; it must be one",
+                "`problem_type` = \"{REGRESSION}\" with {} numbers per text is not supported; it must be one number",
                 classes.len()
             ));
         }

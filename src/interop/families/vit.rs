@@ -129,7 +129,7 @@ pub(super) fn sides(hf: &HfConfig, key: &str, default: usize) -> [usize; 2] {
             [height, width]
         }
         Some(_) => {
-            hf.fault(format!("`{key}` is not a side, or a height and a width"));
+            hf.fault(format!("`{key}` must be one side, or a height and a width"));
             [1, 1]
         }
     }

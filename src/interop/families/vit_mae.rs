@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "vit_mae",
-    summary: "ViT-MAE: ViT over visible patches, with a decoder of the pixels of the others",
+    summary: "ViT-MAE: ViT over visible patches, with a decoder for the pixels of masked patches",
     read,
     write,
     table,
@@ -30,20 +30,20 @@ const BASE: f64 = 10_000.0;
 fn read(hf: &HfConfig) -> HfShape {
     if let Some(class) = hf.architecture().filter(|class| *class != CLASS) {
         hf.fault(format!(
-            "`architectures` = [\"{class}\"] cannot be imported; {CLASS} can, and a run that begins from it leaves its decoder out"
+            "`architectures` = [\"{class}\"] cannot be imported; {CLASS} can, and a run that starts from it drops its decoder"
         ));
     }
     let (mut config, image) = vit::network(hf);
     let [_, height, width] = image;
     if height != width {
         hf.fault(format!(
-            "`image_size` = {height} by {width}: the positions of {CLASS} are those of squares"
+            "`image_size` = {height} by {width} must be square: {CLASS} has positions for square images only"
         ));
     }
     for key in ["hidden_dropout_prob", "attention_probs_dropout_prob"] {
         if hf.real(key, 0.0) != 0.0 {
             hf.fault(format!(
-                "`{key}` drops in the decoder, too, and ours drops nothing: set it to 0"
+                "`{key}` also applies to the decoder, where dropout is not supported here: set it to 0"
             ));
         }
     }

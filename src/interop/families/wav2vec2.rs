@@ -27,7 +27,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "wav2vec2",
-    summary: "wav2vec 2.0: an encoder of samples behind convolutions, with scores of characters at every frame",
+    summary: "wav2vec 2.0: convolutions over samples and an encoder, with character logits for every frame",
     read: |hf| read(hf, "wav2vec2", &CLASSES),
     write: |of| write(of, CLASSES[0], true),
     table: |of| table(of, "wav2vec2."),
@@ -90,7 +90,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
     let scored = hf.architecture().is_none_or(|class| class == classes[0]);
     if scored && !hf.has_tensor("lm_head.weight") {
         hf.fault(format!(
-            "the weights lack the tensor `lm_head.weight`: they are of a body alone, which `architectures` = [\"{}\"] says",
+            "the weights have no tensor `lm_head.weight`: they contain only the body; set `architectures` = [\"{}\"]",
             classes[2]
         ));
     }
@@ -121,7 +121,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
         dropout_output: Some(hf.real("final_dropout", 0.1)),
         ..StackConfig::default()
     };
-    let blank = hf.typed("pad_token_id", "an id", Value::as_u64);
+    let blank = hf.typed("pad_token_id", "a token id", Value::as_u64);
     HfShape {
         model: ModelConfig::SpeechEncoder(SpeechEncoderConfig {
             n_layers: Some(hf.count(&["num_hidden_layers"], 12)),

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "whisper",
-    summary: "Whisper: an encoder of log-mel features behind two convolutions, and a decoder that writes their text",
+    summary: "Whisper: two convolutions over log-mel features, an encoder, and a decoder that writes the text",
     read,
     write,
     table,
@@ -193,7 +193,7 @@ fn declined(of: &HfShape) -> Declined {
         ),
         difference_unless(
             even,
-            "frames of recordings",
+            "the number of frames",
             speech.n_frames,
             "an even number",
         ),

@@ -9,7 +9,7 @@ use serde_json::Value;
 /// XLM-RoBERTa's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "xlm-roberta",
-    summary: "XLM-RoBERTa: RoBERTa of a hundred languages",
+    summary: "XLM-RoBERTa: RoBERTa for a hundred languages",
     read,
     write,
     table,
@@ -19,7 +19,7 @@ pub const FAMILY: Family = Family {
 /// CamemBERT's entry in the table of architectures.
 pub const CAMEMBERT: Family = Family {
     model_type: "camembert",
-    summary: "CamemBERT: RoBERTa of French texts",
+    summary: "CamemBERT: RoBERTa for French texts",
     read: read_camembert,
     write: write_camembert,
     table,

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "xlnet",
-    summary: "XLNet: post-norm encoder, distances and segments in scores, two streams",
+    summary: "XLNet: post-norm encoder, distances and segments in scores, two-stream attention",
     read,
     write,
     table,
@@ -131,8 +131,9 @@ fn with_head(hf: &HfConfig, mut config: EncoderConfig, mut shape: Shape) -> HfSh
     }
     let task = task.unwrap_or_else(|| {
         hf.fault(format!(
-            "`architectures` = [\"{class}\"] has no head that can be imported; XLNetLMHeadModel, XLNetForSequenceClassification, \
-             XLNetForTokenClassification and XLNetForQuestionAnsweringSimple have, and XLNetModel without one can"
+            "`architectures` = [\"{class}\"] has no head that can be imported; the classes with one are XLNetLMHeadModel, \
+             XLNetForSequenceClassification, XLNetForTokenClassification and XLNetForQuestionAnsweringSimple; XLNetModel can be \
+             imported without one"
         ));
         TaskConfig::PermutedLm(PermutedLmConfig::default())
     });

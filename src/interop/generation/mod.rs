@@ -78,7 +78,7 @@ impl ImportedGeneration {
     pub fn require_vocabulary(&mut self, size: usize) -> Result<()> {
         if let Some(id) = self.search.first.filter(|id| *id as usize >= size) {
             let message =
-                format!("`forced_bos_token_id` = {id} is no token; there are {size}, from 0 on");
+                format!("`forced_bos_token_id` = {id} is not in the vocabulary of {size} tokens");
             return Err(Error::Invalid(vec![super::fault(&self.file, message)]));
         }
         self.drop_suppressed_beyond(size);
@@ -97,7 +97,7 @@ impl ImportedGeneration {
             if !none.is_empty() {
                 ids.retain(|id| !lacks(id));
                 self.unsupported.push(format!(
-                    "{key}: {none:?} are none of the vocabulary's {size} tokens"
+                    "{key}: {none:?} are not in the vocabulary of {size} tokens"
                 ));
             }
         }

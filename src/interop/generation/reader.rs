@@ -136,7 +136,7 @@ impl<'a> Reader<'a> {
             Some(one) => id(one).map(|id| vec![id]),
         };
         found.unwrap_or_else(|| {
-            self.wrong(key, "the id of a token or a list of them")
+            self.wrong(key, "a token id or a list of token ids")
                 .unwrap_or_default()
         })
     }
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
         let (end, pad) = (self.tokens("eos_token_id"), self.tokens("pad_token_id"));
         let mut without_place = self.unsupported();
         if end.len() > 1 && self.of.uses_beam_search() {
-            without_place.push(format!("eos_token_id: of {end:?} the first ends a text"));
+            without_place.push(format!("eos_token_id: only the first of {end:?} ends a text"));
         }
         let search = self.search(&end, &mut without_place);
         ImportedGeneration {
@@ -184,7 +184,7 @@ impl<'a> Reader<'a> {
             ("forced_eos_token_id", &last),
         ] {
             if ids.len() > 1 && self.of.uses_beam_search() {
-                without_place.push(format!("{key}: of {ids:?} the first is taken"));
+                without_place.push(format!("{key}: only the first of {ids:?} is used"));
             }
         }
         let at_limit = match last.first() {
@@ -192,7 +192,7 @@ impl<'a> Reader<'a> {
             Some(id) if end.first().is_none_or(|end| end == id) => AtLimit::FreeEnd,
             Some(id) => {
                 if self.of.uses_beam_search() {
-                    without_place.push(format!("forced_eos_token_id = {id}: not the end mark"));
+                    without_place.push(format!("forced_eos_token_id = {id}: not the end token"));
                 }
                 AtLimit::Any
             }

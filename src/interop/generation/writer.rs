@@ -123,7 +123,7 @@ fn add_search(
     add_beams(file, search, without);
     if search.max_len_a != 0.0 {
         without.push(format!(
-            "max_len_a = {}: lengths do not depend on the source",
+            "max_len_a = {}: transformers has no length limit that depends on the source",
             search.max_len_a
         ));
     }
@@ -149,7 +149,7 @@ fn add_search(
     }
     if search.at_limit == AtLimit::End && search.beam > 1 {
         without.push(
-            "at_limit = \"end\": the end mark of a text that has reached its limit is not scored"
+            "at_limit = \"end\": transformers does not score the end token of a text that has reached its limit"
                 .into(),
         );
     }
@@ -172,7 +172,7 @@ fn add_beams(file: &mut Map<String, Value>, search: &BeamConfig, without: &mut V
         LengthPenalty::None(_) => 0.0,
         LengthPenalty::Gnmt(c) => {
             without.push(format!(
-                "length_penalty of kind gnmt with alpha = {}: sums are compared as they are",
+                "length_penalty of kind gnmt with alpha = {}: transformers compares the sums without a penalty",
                 c.alpha
             ));
             0.0

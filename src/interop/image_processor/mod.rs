@@ -165,12 +165,12 @@ pub fn write(dir: &Path, shape: &Shape, family: &str) -> Result<Vec<String>> {
     text.push(b'\n');
     files::write(&dir.join(NAME), &text)?;
     let grey = (channels != 3)
-        .then(|| format!("{channels} channel(s): convert images before the processor reads them"));
+        .then(|| format!("{NAME} cannot express {channels} channel(s): convert images before the processor reads them"));
     let ours = shape.fit.is_none().then(|| {
-        "our rounding between rows and columns: resized pixels may differ by 1/255".to_owned()
+        "the processor of the folder rounds differently between rows and columns: resized pixels may differ by 1/255".to_owned()
     });
     let whole = (cut && idefics).then(|| {
-        "that the middle of images is cut out: the processor of Idefics stretches them".to_owned()
+        "the processor of Idefics stretches images instead of cropping them to the centre".to_owned()
     });
     Ok(grey.into_iter().chain(ours).chain(whole).collect())
 }

@@ -74,7 +74,7 @@ fn class(object: &Map<String, Value>, model_type: Option<&str>) -> Result<Class,
     Class::named(name).ok_or_else(|| {
         let names = Class::names();
         let hint = suggestion(name, names.iter().map(String::as_str));
-        format!("`{key}` = {value} is not known: it may make other pixels of an image than its keys say{hint}")
+        format!("`{key}` = {value} is not known: it may compute other pixels than its keys specify{hint}")
     })
 }
 
@@ -136,7 +136,7 @@ impl Reader {
     fn processor(&mut self) -> ImageProcessor {
         for key in REFUSED {
             if self.flag(key, false) {
-                self.faults.push(format!("`{key}` = true cannot be had"));
+                self.faults.push(format!("`{key}` = true is not supported"));
             }
         }
         let factor = match self.flag("do_rescale", true) {
@@ -160,7 +160,7 @@ impl Reader {
         let (mean, std) = (scaled(&mean), scaled(&std));
         if mean.len() != std.len() {
             self.faults.push(format!(
-                "`image_mean` has {} number(s) and `image_std` {}",
+                "`image_mean` has {} number(s), but `image_std` has {}",
                 mean.len(),
                 std.len()
             ));
@@ -192,7 +192,7 @@ impl Reader {
             Some((Some(BICUBIC), _)) => Filter::Bicubic,
             Some((_, value)) => {
                 self.faults.push(format!(
-                    "`resample` = {value} cannot be had; 2 is bilinear, 3 bicubic"
+                    "`resample` = {value} is not supported; 2 is bilinear, 3 bicubic"
                 ));
                 Filter::Bilinear
             }
@@ -203,7 +203,7 @@ impl Reader {
         let crop = crop.flatten();
         if crops && crop.is_none() && self.get("crop_size").is_none() {
             let message =
-                "`do_center_crop` = true without `crop_size`, of which the class has no usual one";
+                "`do_center_crop` = true without `crop_size`: the class has no default, so the key is needed";
             self.faults.push(message.into());
         }
         let crop = crop.map(|crop| match crop {
@@ -213,8 +213,8 @@ impl Reader {
         if !resize {
             if crop.is_some() {
                 self.faults.push(
-                    "`do_center_crop` = true with `do_resize` = false cuts the middle out of images as they are, and images of another size \
-                     are resized here; it cannot be had"
+                    "`do_center_crop` = true with `do_resize` = false is not supported: it crops images at their original size, \
+                     and images of another size are resized here"
                         .into(),
                 );
             }
@@ -241,7 +241,7 @@ impl Reader {
                 fit.shorter = Some(n);
                 if crop.is_none() {
                     self.faults.push(
-                        "`size` with `shortest_edge` makes images of different sizes without `do_center_crop`".into(),
+                        "`size` with `shortest_edge` produces images of different sizes without `do_center_crop`".into(),
                     );
                 }
                 crop
@@ -256,7 +256,7 @@ impl Reader {
             && (target[0] > before[0] || target[1] > before[1])
         {
             self.faults.push(format!(
-                "`crop_size` {target:?} is larger than `size` {before:?}; padding cannot be had"
+                "`crop_size` {target:?} is larger than `size` {before:?}; padding is not supported"
             ));
         }
         (target, Some(fit))

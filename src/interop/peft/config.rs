@@ -109,7 +109,7 @@ impl Config {
             None | Some(Value::Null) => {}
             Some(Value::String(bias)) if bias == "none" => {}
             Some(bias) => faults.push(format!(
-                "`bias` = {bias} trains biases of the base, which cannot be imported; \"none\" can"
+                "`bias` = {bias} trains biases of the base model, which cannot be imported; \"none\" can"
             )),
         }
         // Initialisations that change the base are refused: its weights then differ from those in the folder.
@@ -122,7 +122,7 @@ impl Config {
         let init = keys.remove("init_lora_weights").filter(|v| !is_empty(v));
         if let Some(init) = init.filter(|init| !draws.contains(init)) {
             faults.push(format!(
-                "`init_lora_weights` = {init} changes the weights of the base and cannot be imported"
+                "`init_lora_weights` = {init} changes the weights of the base model and cannot be imported"
             ));
         }
         let others = keys.iter().filter(|(_, value)| !is_empty(value));
@@ -190,7 +190,7 @@ fn patterns(
         let entry = group.zip(number);
         if entry.is_none() {
             faults.push(format!(
-                "`{key}` has \"{pattern}\": {value}, which is not a pattern of modules with a number above 0"
+                "`{key}` has \"{pattern}\": {value}, which does not map a module pattern to a number above 0"
             ));
         }
         entry

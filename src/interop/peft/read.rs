@@ -58,7 +58,7 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
         reader.add(module)?;
     }
     if reader.found.is_empty() && reader.faults.is_empty() {
-        reader.faults.push("holds no factors of LoRA".into());
+        reader.faults.push("contains no LoRA factors".into());
     }
     let mut faults = reader.faults;
     if !faults.is_empty() {
@@ -74,7 +74,7 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
     for (path, scale, factors) in reader.found {
         let factors = factors.padded_to_rank(lora.rank, (scale / lora.scale()) as f32);
         if !factors.b.values.iter().all(|x| x.is_finite()) || !(scale as f32).is_normal() {
-            let fault = format!("the scale {scale} of the adapter of `{path}` is beyond 32 bits");
+            let fault = format!("the scale {scale} of the adapter of `{path}` is outside the range of 32-bit floats");
             return Err(faults_error(config.file(), vec![fault]));
         }
         let [b, a] = lora::factors_of(&path);
@@ -160,8 +160,8 @@ impl Reader<'_> {
         };
         if !same {
             let fault = format!(
-                "tensor `{name}` is not `{own}` of {place}: the factors belong to another model, or to changed weights; merge them \
-                 in peft (merge_and_unload()) and import the folder that save_pretrained makes of the merged model"
+                "tensor `{name}` differs from `{own}` of {place}: the factors belong to another model or to changed weights; \
+                 merge them in peft (merge_and_unload()) and import the folder that save_pretrained writes of the merged model"
             );
             self.faults.push(fault);
         }
@@ -176,7 +176,7 @@ impl Reader<'_> {
         };
         if rule.ours.iter().any(|path| self.base.table.is_tied(path)) {
             let fault = format!(
-                "tensor `{name}` is a table of tokens that `peft` trained apart from the head tied to it; here they are one"
+                "tensor `{name}` is an embedding table that `peft` trained separately from the tied head; here they are one parameter"
             );
             self.faults.push(fault);
             return Ok(());
@@ -186,7 +186,7 @@ impl Reader<'_> {
         if found != Some(&expected[..]) || !rule.fits(shapes[0]) {
             let found = found.unwrap_or_default();
             let fault =
-                format!("tensor `{name}` has the shape {found:?}; the model makes it {expected:?}");
+                format!("tensor `{name}` has the shape {found:?}; the model requires {expected:?}");
             self.faults.push(fault);
             return Ok(());
         }
@@ -211,7 +211,7 @@ impl Reader<'_> {
         };
         let Some(rule) = rule.filter(linear) else {
             let fault =
-                format!("module `{module}` is no matrix of the model that could have an adapter");
+                format!("module `{module}` is not a matrix of the model that can have an adapter");
             self.faults.push(fault);
             return Ok(());
         };
@@ -224,7 +224,7 @@ impl Reader<'_> {
             if found != expected {
                 let file = self.config.file().display();
                 let fault = format!(
-                    "tensor `{name}` has the shape {found:?}; {file} and the model make it {expected:?}"
+                    "tensor `{name}` has the shape {found:?}; {file} and the model require {expected:?}"
                 );
                 self.faults.push(fault);
                 return Ok(());
@@ -247,7 +247,7 @@ impl Reader<'_> {
     fn finite(&mut self, name: &str) -> Result<Array> {
         let array = self.weights.read(name)?;
         if !array.values.iter().all(|x| x.is_finite()) {
-            let fault = format!("tensor `{name}` holds values that are infinite or not numbers");
+            let fault = format!("tensor `{name}` contains values that are infinite or not numbers");
             self.faults.push(fault);
         }
         Ok(array)

@@ -48,8 +48,8 @@ pub fn write(
     let in_full = lora.in_full(in_full)?;
     if let Some(tied) = in_full.iter().find(|path| table.is_tied(path)) {
         return Err(Error::usage(format!(
-            "`{tied}` was trained in full and is tied to the head, of which `peft` would keep the old values: the adapter \
-             would compute something else; export the merged model without --adapter"
+            "`{tied}` was trained in full and is tied to the head, for which `peft` would keep the old values: the adapter \
+             would compute different outputs; export the merged model without --adapter"
         )));
     }
     let mut folder = Folder::default();
@@ -70,8 +70,8 @@ pub fn write(
             .map(|path| format!("`{path}`"))
             .collect();
         return Err(Error::usage(format!(
-            "{} of {} trained parameters have no place in an adapter of peft ({}): HF has no matrix of its own for them; \
-             export the merged model without --adapter",
+            "{} of {} trained parameters have no place in an adapter of peft ({}): HF has no separate matrix for them; export \
+             the merged model without --adapter",
             lost.len(),
             lost.len() + folder.written_paths.len(),
             some.join(", ")
@@ -80,8 +80,8 @@ pub fn write(
     let moved = experts::lost_modules(family, &folder.ranks);
     if let Some(first) = moved.first() {
         return Err(Error::usage(format!(
-            "{} of {} modules with adapters have no place in an adapter of peft (`{first}`): for {family} it makes parameters of \
-             experts of modules with such names, and their adapters are lost; export the merged model without --adapter",
+            "{} of {} modules with adapters have no place in an adapter of peft (`{first}`): for {family}, peft turns modules \
+             with such names into parameters of experts, and their adapters are lost; export the merged model without --adapter",
             moved.len(),
             folder.ranks.len()
         )));
@@ -161,8 +161,8 @@ impl Folder {
             if self.saved.contains(module) && !self.tensors.contains_key(&format!("{PREFIX}{name}"))
             {
                 return Err(Error::usage(format!(
-                    "an adapter of peft holds whole modules, and of `{module}` the `{field}` was not trained in full; \
-                     name it in [lora] in_full too, or export the merged model without --adapter"
+                    "an adapter of peft contains whole modules, but `{field}` of `{module}` was not trained in full; add it to \
+                     [lora] in_full, or export the merged model without --adapter"
                 )));
             }
         }

@@ -150,7 +150,7 @@ pub fn dropout(x: Tensor<3>, key: DropKey) -> Tensor<3> {
 }
 
 /// The reason why these masks cannot be recorded: a recording would repeat those of one step.
-const DRAWN_ON_HOST: &str = "a dropout of it is drawn on the host";
+const DRAWN_ON_HOST: &str = "one of its dropout masks is drawn on the host";
 
 /// Dropout of the elements of a tensor of any rank, with dimension 0 as the row.
 pub fn drop_elements<const D: usize>(x: Tensor<D>, key: DropKey) -> Tensor<D> {

@@ -152,7 +152,7 @@ impl Drop for Replay {
 
 fn cannot_replay(reason: impl std::fmt::Display) -> Error {
     Error::run(format!(
-        "the step cannot be replayed: {reason}; leave `replay` out of [train]"
+        "the step cannot be replayed: {reason}; remove `replay` from [train]"
     ))
 }
 

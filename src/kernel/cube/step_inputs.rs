@@ -103,7 +103,7 @@ impl StepInputs {
             let first = self.inputs.last().map_or(0, |last| last + 1);
             let mut rest = self.uploads[first..].iter();
             let found = rest.position(|own| own.data == *data);
-            let found = found.ok_or("it does not read its batch as it says")?;
+            let found = found.ok_or("it does not read its batch as declared")?;
             self.inputs.push(first + found);
         }
         let words = self.first.map_or(0, |first| self.words(first).len()).max(1);
@@ -120,7 +120,7 @@ impl StepInputs {
         let done = work();
         *self = CURRENT.take().unwrap_or_default();
         if read_count() != before {
-            self.refuse("it reads numbers of the device on its way");
+            self.refuse("it reads values from the device during the step");
         }
         let asked = [self.updates.len(), self.uploads.len()];
         if self.table.is_some() && asked != self.asked {
@@ -162,12 +162,12 @@ impl StepInputs {
     pub fn write(&mut self, now: StepValues, inputs: Vec<TensorData>) -> Result<(), String> {
         self.now = Some(now);
         if inputs.len() != self.inputs.len() {
-            return Err("it has more or fewer inputs than before".into());
+            return Err("the number of its inputs differs from the first pass".into());
         }
         for (number, data) in self.inputs.iter().zip(inputs) {
             let own = &self.uploads[*number];
             if data.shape() != own.data.shape() {
-                return Err("it has inputs of other sizes than before".into());
+                return Err("the sizes of its inputs differ from the first pass".into());
             }
             write(&own.buffer, data.convert_dtype(own.buffer.dtype));
         }
@@ -234,12 +234,12 @@ pub fn register_counter(counter: &Counter) {
 pub fn key_at(seed: u64, purpose: Purpose, step: u64) -> Option<(CubeTensor, u32)> {
     with_current(|noted| {
         if noted.now.is_some_and(|now| now.step != step) {
-            noted.refuse("a dropout draws by another step's number");
+            noted.refuse("a dropout uses the number of another step");
         }
         let found = noted.keys.iter().position(|key| *key == (seed, purpose));
         match (&noted.table, found) {
             (Some(table), Some(number)) => return Some((table.clone(), (number * KEY) as u32)),
-            (Some(_), None) => noted.refuse("a dropout was not there in the first pass"),
+            (Some(_), None) => noted.refuse("a dropout is missing from the first pass"),
             (None, None) => noted.keys.push((seed, purpose)),
             (None, Some(_)) => {}
         }
@@ -261,7 +261,7 @@ pub fn numbers_at(update: impl FnOnce() -> UpdateCoefficients) -> Option<(CubeTe
         let (now, first) = (noted.now?, noted.first?);
         let expected = noted.updates.get(number).map(|own| own.at(first, now));
         if expected != Some(update.now()) {
-            noted.refuse("an update has other factors than the step's number gives");
+            noted.refuse("the coefficients of an update do not follow from the number of the step");
             return None;
         }
         let before = noted.updates.iter().take(number);
@@ -297,7 +297,7 @@ fn upload<T: Any + Clone>(
         let known = noted.uploads.get(number).filter(|own| own.data == *data);
         let tensor = known.and_then(|own| own.tensor.downcast_ref::<T>().cloned());
         if tensor.is_none() {
-            noted.refuse("it is given data beside its inputs that differ from step to step");
+            noted.refuse("it uploads data besides its inputs that differ from step to step");
         }
         tensor
     })

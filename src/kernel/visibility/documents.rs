@@ -76,7 +76,7 @@ impl Documents {
     /// of one batch.
     pub fn row(&self, row: usize) -> &[i32] {
         if self.replayed.is_some() {
-            replay::refuse("a layer of it reads the documents of a batch on the host");
+            replay::refuse("one of its layers reads the documents of a batch on the host");
         }
         &self.numbers[row * self.keys..][..self.keys]
     }

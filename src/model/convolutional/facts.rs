@@ -29,7 +29,7 @@ impl NetworkFacts for ConvolutionalConfig {
         at.count("widths", self.widths.len(), MAX_WIDTHS);
         let wrong = |width: &&usize| !(1..=MAX_WINDOW).contains(*width);
         if let Some(width) = self.widths.iter().find(wrong) {
-            let rule = format!("widths has {width}, which is not from 1 to {MAX_WINDOW}");
+            let rule = format!("widths contains {width}, which is not between 1 and {MAX_WINDOW}");
             at.fault(&["widths"], rule);
         }
         at.probability("dropout", self.dropout);
@@ -38,8 +38,8 @@ impl NetworkFacts for ConvolutionalConfig {
         if demand.pooled_text == PooledText::FirstPosition {
             at.fault(
                 &["task.pooling", "model.kind"],
-                "pooling = \"first\" is for encoders: the first position of convolutions has read the beginning alone; leave it \
-                 out for \"max\", or use \"mean\"",
+                "pooling = \"first\" needs an encoder: the first position of convolutions depends only on the first tokens; \
+                 remove it for \"max\", or use \"mean\"",
             );
         }
         demand.context

@@ -34,7 +34,7 @@ pub use config::ConvolutionalConfig;
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "convolutional",
-    summary: "features of windows of tokens, the largest of each over a text: a baseline for reading texts",
+    summary: "convolutions over windows of tokens, pooled over a text: a baseline for tasks on whole texts",
     source: "Collobert et al. 2011; Kim 2014",
     example: "kind = \"convolutional\"\nd_model = 300\nwidths = [3, 4, 5]\nfilters = 100",
 };

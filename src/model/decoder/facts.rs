@@ -45,8 +45,8 @@ impl NetworkFacts for DecoderConfig {
         if demand.two_vocabularies {
             at.fault(
                 &["data.separate_vocabularies", "model.kind"],
-                "separate_vocabularies = true needs a model with two vocabularies: a decoder has one; leave it out, or \
-                 set [model] kind = \"encoder_decoder\"",
+                "separate_vocabularies = true needs a model with two vocabularies, and a decoder has one; remove it, or set \
+                 [model] kind = \"encoder_decoder\"",
             );
         }
         // Source and target share one row.
@@ -106,7 +106,8 @@ impl DecoderConfig {
     /// Checks the keys of a network that reads texts and predicts no tokens.
     fn reader_faults(&self, demand: &Demand, at: &mut TableFaults) {
         if demand.pooled_text == PooledText::FirstPosition {
-            let rule = "pooling = \"first\" is for encoders: the first position of a decoder has read one token; use \"last\" or \"mean\"";
+            let rule = "pooling = \"first\" needs an encoder: the first position of a decoder has read only one token; use \
+                        \"last\" or \"mean\"";
             at.fault(&["task.pooling", "model.kind"], rule);
         }
         let d_model = self.stack.d_model;
@@ -119,8 +120,8 @@ impl DecoderConfig {
         };
         at.positive("head_softcap", cap);
         if !self.vocabulary.is_full() {
-            let rule = "head_softcap has no effect with vocabulary = \"adaptive\", which makes probabilities by cluster; leave it \
-                        out";
+            let rule = "head_softcap has no effect with vocabulary = \"adaptive\", which computes probabilities by cluster; \
+                        remove it";
             at.fault(&["head_softcap", "model.vocabulary.kind"], rule);
         }
     }
@@ -141,8 +142,8 @@ impl DecoderConfig {
         at.fault(
             &["model.reversible.join", "tie_embeddings", "model.vocabulary.kind"],
             format!(
-                "join = \"concatenation\" makes states of {read} elements, and the scores are made with vectors of {own}: \
-                 {remedy}, or join = \"mean\""
+                "join = \"concatenation\" produces hidden states of {read} elements, but the embeddings that score tokens have \
+                 {own}: {remedy}, or join = \"mean\""
             ),
         );
     }

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "encoder",
-    summary: "bidirectional encoder: BERT, RoBERTa and what lies between",
+    summary: "bidirectional encoder: BERT, RoBERTa and related architectures",
     source: "Devlin et al. 2018; Liu et al. 2019",
     example: "kind = \"encoder\"\nn_layers = 4\nd_model = 256\nnorm_placement = \"post\"\nembedding_norm = true\npooler = true",
 };

@@ -32,7 +32,7 @@ impl NetworkFacts for EncoderConfig {
         self.pooler_faults(demand, at);
         if self.d_embedding.is_some() && self.stack.mup.is_some() {
             let rule =
-                "mup knows no embeddings of a width of their own; leave d_embedding or mup out";
+                "mup does not support embeddings with a separate width; remove d_embedding or mup";
             at.fault(&["d_embedding", "mup"], rule);
         }
         self.projection_dropout_faults(demand, at);
@@ -48,8 +48,8 @@ impl NetworkFacts for EncoderConfig {
             (self.d_embedding, demand.used_for, untransformed)
         {
             let rule = format!(
-                "the head is the embeddings' table, {width} wide by d_embedding, and nothing makes hidden states as wide: \
-                 set head_transform = true or tie_embeddings = false"
+                "the head is the embedding table, whose vectors have d_embedding = {width} elements, and no layer projects hidden \
+                 states to this width: set head_transform = true or tie_embeddings = false"
             );
             at.fault(&["d_embedding", "head_transform", "tie_embeddings"], rule);
         }
@@ -69,7 +69,7 @@ impl NetworkFacts for EncoderConfig {
         }
         if demand.segments && segments.max(self.stack.position.facts().segments()) < 2 {
             let rule = format!(
-                "segments = {segments} cannot tell the two segments of [task] pairs apart; set 2"
+                "segments = {segments} cannot distinguish the two segments of [task] pairs; set segments = 2"
             );
             at.fault(&["segments", "task.pairs"], rule);
         }
@@ -139,11 +139,11 @@ impl EncoderConfig {
         let other = blocks.find_map(|block| match block.attention {
             Some(attention) if attention.facts().sees_every_visible_key() => None,
             Some(attention) => Some(format!("attention of kind = \"{}\"", attention.kind())),
-            None => Some("a mixer in the place of attention".to_owned()),
+            None => Some("a mixer instead of attention".to_owned()),
         });
         if let Some(other) = other {
             let rule = format!(
-                "[task] kind = \"permuted_lm\" hides keys by an order that it draws, and {other} has keys of its own choice; use \
+                "[task] kind = \"permuted_lm\" hides keys according to a random order, but {other} chooses its own keys; use \
                  multi_head in all blocks"
             );
             at.fault(&["model.attention.kind", "model.layers", "task.kind"], rule);
@@ -154,7 +154,7 @@ impl EncoderConfig {
         ] {
             if given {
                 let rule = format!(
-                    "{key} cannot stand beside the stream of queries of [task] kind = \"permuted_lm\"; leave it out"
+                    "{key} cannot be combined with the query stream of [task] kind = \"permuted_lm\"; remove it"
                 );
                 at.fault(&[key, "task.kind"], rule);
             }
@@ -167,12 +167,12 @@ impl EncoderConfig {
             return;
         }
         if self.d_embedding.is_none() {
-            let rule = "dropout_after_projection = true has no effect without a projection; set d_embedding or leave it out";
+            let rule = "dropout_after_projection = true has no effect without a projection; set d_embedding or remove it";
             at.fault(&["dropout_after_projection"], rule);
         }
         if demand.generator.is_some() {
-            let rule = "a generator reads vectors of tokens in front of the projection, where dropout_after_projection = true drops \
-                        nothing; leave it out";
+            let rule = "a generator reads token vectors before the projection, where dropout_after_projection = true has no \
+                        effect; remove it";
             at.fault(&["dropout_after_projection", "task.kind"], rule);
         }
     }
@@ -191,9 +191,8 @@ impl EncoderConfig {
             (given_input.as_str(), !first),
         ] {
             if given && !self.pooler {
-                let rule = format!(
-                    "{key} has no effect without a pooler; set pooler = true or leave it out"
-                );
+                let rule =
+                    format!("{key} has no effect without a pooler; set pooler = true or remove it");
                 let name = key.split(' ').next().unwrap_or(key);
                 at.fault(&[name, "pooler"], rule);
             }
@@ -205,16 +204,18 @@ impl EncoderConfig {
                 PoolerInput::Last => "the last position",
                 PoolerInput::First | PoolerInput::Mean => "all positions",
             };
-            let rule =
-                format!("{given_input} reads {reads}, and the task the first one; leave one out");
+            let rule = format!(
+                "{given_input} reads {reads}, but [task] pairs and [task] pooling = \"first\" read the first position; remove one \
+                 of these keys"
+            );
             at.fault(&["pooler_input", "task.pooling", "task.pairs"], rule);
         }
         if self.pooler_norm && self.stack.norm.is_none() {
-            let rule = "pooler_norm = true has no effect: norm is \"none\"";
+            let rule = "pooler_norm = true has no effect: norm is \"none\"; remove it";
             at.fault(&["pooler_norm", "model.norm.kind"], rule);
         }
         if !self.head_transform_bias && !self.head_transform && !self.token_transform {
-            let rule = "head_transform_bias = false has no effect without a transform; set head_transform = true or leave it out";
+            let rule = "head_transform_bias = false has no effect without a transform; set head_transform = true or remove it";
             at.fault(&["head_transform_bias", "head_transform"], rule);
         }
     }

@@ -30,15 +30,14 @@ impl NetworkFacts for EncoderDecoderConfig {
         if self.share_embeddings && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],
-                "share_embeddings = true needs one vocabulary; set it to false, or leave [data] separate_vocabularies \
-                 out",
+                "share_embeddings = true needs one vocabulary; set it to false, or remove [data] separate_vocabularies",
             );
         }
         self.target_faults(demand, at);
         if demand.bidirectional_source {
             at.fault(
                 &["task.bidirectional_source"],
-                "bidirectional_source = true has no effect: an encoder always sees the whole source; leave it out",
+                "bidirectional_source = true has no effect: an encoder always sees the whole source; remove it",
             );
         }
         demand.context

@@ -92,18 +92,18 @@ impl GeneratorShape {
             return None;
         }
         let rule = format!(
-            "size = {:?}: the generator's d_model, heads and d_ff are to be whole numbers",
+            "size = {:?}: the generator's d_model, heads and d_ff must be whole numbers",
             self.size
         );
         let near = parts.round().clamp(1.0, whole as f64) / whole as f64;
         Some(match whole {
             1 => format!(
-                "{rule}, and no number but 1 divides all those of the encoder ({}): set size = 1.0, or give [model] numbers \
+                "{rule}, but those of the encoder ({}) have no common divisor above 1: set size = 1.0, or give [model] numbers \
                  with a common divisor",
                 list_in_words(sizes(encoder))
             ),
             _ => {
-                format!("{rule}, so that size is a multiple of 1/{whole}; the nearest is {near:?}")
+                format!("{rule}, so size must be a multiple of 1/{whole}; the nearest is {near:?}")
             }
         })
     }
@@ -121,7 +121,7 @@ impl GeneratorShape {
             && !n.is_multiple_of(grouped)
         {
             let rule = format!(
-                "n_layers = {n} is not a multiple of {grouped}, the blocks of [[model.layers]]; leave it out or make it one"
+                "n_layers = {n} is not a multiple of {grouped}, the blocks of [[model.layers]]; remove it or set a multiple"
             );
             at.fault(&["task.generator.n_layers", "layers"], rule);
         }
@@ -129,15 +129,15 @@ impl GeneratorShape {
         let untransformed = config.tie_embeddings && !config.head_transform;
         if self.tables != TableSharing::Unshared && untransformed && wide != config.stack.d_model {
             let rule = format!(
-                "the generator's head is the embeddings' table, {wide} wide, and nothing makes its hidden states, {} wide, as \
-                 wide: set head_transform = true or tie_embeddings = false",
+                "the generator's head is the embedding table, whose vectors have {wide} elements, but its hidden states have {}: \
+                 set head_transform = true or tie_embeddings = false",
                 config.stack.d_model
             );
             at.fault(&["head_transform", "tie_embeddings", SIZE], rule);
         }
         if self.tables == TableSharing::Shared && encoder.mask_decoder.is_some() {
-            let rule = "mask_decoder serves the generator, which has no encoder of its own where tables are shared: leave it \
-                        out, or set [task] embeddings = \"unshared\" or \"disentangled\"";
+            let rule = "mask_decoder is part of the generator, which has no separate encoder with shared tables; remove it, or \
+                        set [task] embeddings = \"unshared\" or \"disentangled\"";
             at.fault(&["mask_decoder", "task.embeddings"], rule);
         }
         // Widths that are configured as absolute numbers may fit the encoder but not its narrower copy.

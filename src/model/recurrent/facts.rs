@@ -29,27 +29,27 @@ impl NetworkFacts for RecurrentModelConfig {
         at.nested("init", |at| self.init.faults(at));
         let idle = |given: Option<bool>, key: &str, why: &str, at: &mut TableFaults| {
             if let Some(given) = given {
-                let rule = format!("{key} = {given} has no effect: {why}; leave it out");
+                let rule = format!("{key} = {given} has no effect: {why}; remove it");
                 at.fault(&[key], rule);
             }
         };
         if demand.used_for != Use::TextToText {
-            let why = "the task has no source beside its target";
+            let why = "the task has no separate source text";
             idle(self.share_embeddings, "share_embeddings", why, at);
         } else if self.shares_embedding() && demand.two_vocabularies {
             at.fault(
                 &["share_embeddings", "data.separate_vocabularies"],
-                "source and target share one table unless share_embeddings = false; set it, or leave [data] \
-                 separate_vocabularies out",
+                "source and target share one embedding table unless share_embeddings = false; set it, or remove [data] \
+                 separate_vocabularies",
             );
         }
         let bias = self.head_bias.then_some(true);
         if !demand.used_for.scores_tokens() {
-            let why = "the task scores no vocabulary";
+            let why = "the task predicts no tokens";
             idle(self.tie_embeddings, "tie_embeddings", why, at);
             idle(bias, "head_bias", why, at);
             if !self.vocabulary.is_full() {
-                let rule = format!("vocabulary = \"adaptive\" has no effect: {why}; leave it out");
+                let rule = format!("vocabulary = \"adaptive\" has no effect: {why}; remove it");
                 at.fault(&["vocabulary"], rule);
             }
         } else {
@@ -60,14 +60,14 @@ impl NetworkFacts for RecurrentModelConfig {
         if demand.bidirectional_source {
             at.fault(
                 &["task.bidirectional_source", "model.kind"],
-                "bidirectional_source = true is for decoders: a recurrent network has an encoder; leave it out",
+                "bidirectional_source = true is only for decoders, and a recurrent network has an encoder; remove it",
             );
         }
         if demand.pooled_text == PooledText::FirstPosition {
             at.fault(
                 &["task.pooling", "model.kind"],
-                "pooling = \"first\" is for encoders: the first position of recurrent cells has read one token; leave it \
-                 out for the last one, or use \"mean\"",
+                "pooling = \"first\" needs an encoder: the first position of recurrent cells has read only one token; remove it \
+                 for the last position, or use \"mean\"",
             );
         }
         demand.context

@@ -62,7 +62,10 @@ impl ResnetConfig {
     pub(in crate::model) fn key_faults(&self, at: &mut TableFaults) {
         let stages = at.count("stages", self.stages.len(), MAX_STAGES);
         if self.stages.contains(&0) {
-            at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
+            at.fault(
+                &["stages"],
+                "stages contains a stage of 0 blocks; remove it",
+            );
         }
         let blocks = self.stages.iter().copied();
         let blocks = blocks.fold(0, usize::saturating_add);
@@ -74,12 +77,12 @@ impl ResnetConfig {
         let width = at.count("width", self.width, widest);
         let width = (stages && width).then_some(self.width);
         if self.stride_in_1x1 && self.blocks == Blocks::Basic {
-            let rule = "stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; leave it out";
+            let rule = "stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; remove it";
             at.fault(&["stride_in_1x1", "blocks"], rule);
         }
         if self.stride_in_1x1 && self.stages.len() == 1 && !self.downsample_first_stage {
-            let rule = "stride_in_1x1 = true has no effect: a single stage halves the image with downsample_first_stage = true \
-                        alone; leave it out or set that";
+            let rule = "stride_in_1x1 = true has no effect: a single stage halves the image only with downsample_first_stage = \
+                        true; remove it or set that key";
             at.fault(&["stride_in_1x1", "stages", "downsample_first_stage"], rule);
         }
         at.nested("norm", |at| self.norm.faults(width, at));

@@ -54,7 +54,7 @@ pub(super) fn memory_attention_faults(attention: &AttentionConfig, at: &mut Tabl
     let across = attention.across();
     if across.kind() != multi_head::KIND.kind {
         let rule = format!(
-            "kind = \"{}\" cannot look at neighbours; use multi_head",
+            "kind = \"{}\" cannot attend to neighbours; use multi_head",
             attention.kind()
         );
         at.fault(&["kind", "model.attention.kind"], rule);
@@ -66,17 +66,17 @@ pub(super) fn block_number_faults(blocks: &[usize], key: &str, most: usize, at: 
     if blocks.is_empty() {
         at.fault(
             &[key],
-            format!("{key} = [] names no block; name one from 1 to {most}"),
+            format!("{key} = [] is empty; list blocks from 1 to {most}"),
         );
     }
     if let Some(wrong) = blocks.iter().find(|block| !(1..=most).contains(*block)) {
         let rule = format!(
-            "{key} = {blocks:?} names block {wrong}, and there are {most}, counted from 1; name others"
+            "{key} = {blocks:?} contains block {wrong}, but blocks are numbered from 1 to {most}"
         );
         at.fault(&[key], rule);
     }
     if blocks.windows(2).any(|pair| pair[0] >= pair[1]) {
-        let rule = format!("{key} = {blocks:?} must rise: each block once, the first ones first");
+        let rule = format!("{key} = {blocks:?} must be in ascending order, each block once");
         at.fault(&[key], rule);
     }
 }
@@ -125,7 +125,8 @@ impl RetrievalConfig {
             let own = stack.attention_of(&depth);
             let same = attention.d_head(stack.d_model) == own.d_head(stack.d_model);
             if d_model.is_some() && !same && stack.position.has_heads() {
-                let rule = "heads are of another width than the decoder's, whose positions act in them; make them equal";
+                let rule = "heads have a different width than the decoder's heads, on which its positions act; make the widths \
+                            equal";
                 at.fault(&["n_heads", "model.position.kind"], rule);
             }
         });
@@ -154,34 +155,34 @@ impl RetrievalConfig {
         without(
             demand.used_for != Use::NextTokens,
             &["model.retrieval", "task.kind"],
-            "retrieval has no effect: neighbours are found for the texts of [task] kind = \"causal_lm\" alone; leave it out",
+            "retrieval has no effect: neighbours are found only for texts of [task] kind = \"causal_lm\"; remove it",
         );
         without(
             stack.position.facts().acts_on() == ActsOn::Heads(HeadEffect::FadingRotation),
             &["model.position.kind", "model.retrieval"],
-            "kind = \"xpos\" is for keys that stand before their queries, and tokens look at neighbours that go on behind them; use \
+            "kind = \"xpos\" needs keys before their queries, but tokens attend to neighbours that continue after them; use \
              rotary, alibi, relative_bias or none",
         );
         without(
             stack.norm_placement.needs_norm() || stack.norm_placement.is_parallel(),
             &["model.retrieval", "model.norm_placement"],
-            "retrieval adds nothing to the stream where a chunk has no neighbours, which norm_placement = \"pre\" alone leaves as it is; \
-             set it to \"pre\"",
+            "retrieval adds nothing where a chunk has no neighbours, and only norm_placement = \"pre\" leaves the residual stream \
+             unchanged there; set it to \"pre\"",
         );
         without(
             stack.reversible.is_some(),
             &["model.retrieval", "model.reversible"],
-            "retrieval has cross-attention, and reversible is defined for blocks of two layers; leave one of them out",
+            "retrieval adds cross-attention, but reversible is defined only for blocks of two layers; remove one of them",
         );
         without(
             !stack.share_layers.is_none(),
             &["model.retrieval", "model.share_layers"],
-            "retrieval gives some blocks a layer that others have not, and share_layers makes them alike; leave one of them out",
+            "retrieval adds a layer to some blocks only, but share_layers needs equal blocks; remove one of them",
         );
         without(
             demand.inner_layers,
             &["task.intermediate_layers", "model.retrieval"],
-            "intermediate_layers = true reads streams that have seen no neighbours yet; leave it or [model.retrieval] out",
+            "intermediate_layers = true reads hidden states that do not depend on neighbours yet; remove it or [model.retrieval]",
         );
         let depth = of.depth_without_retrieval();
         let mut attentions = stack
@@ -190,8 +191,7 @@ impl RetrievalConfig {
         without(
             attentions.any(|attention| attention.segments().is_some()),
             &["model.attention.memory", "model.retrieval"],
-            "memory carries a text from step to step, and neighbours are found for windows that begin anew; leave one of \
-             them out",
+            "memory carries a text from step to step, but neighbours are found for independent windows; remove one of them",
         );
     }
 

@@ -129,7 +129,7 @@ impl NeighbourEncoderConfig {
             attention.facts().faults_in_context(Some(width), false, at);
             if attention.facts().abilities().reads == ReadingDirection::Causal {
                 let rule = format!(
-                    "kind = \"{}\" reads from left to right, and neighbours are read both ways; use multi_head",
+                    "kind = \"{}\" reads from left to right, but neighbours are read both ways; use multi_head",
                     attention.kind()
                 );
                 at.fault(&["kind", "model.attention.kind"], rule);
@@ -140,7 +140,7 @@ impl NeighbourEncoderConfig {
         at.nested("feed_forward", |at| {
             stack.feed_forward.faults(at);
             if stack.feed_forward.reads_earlier_positions() {
-                let rule = "reads from left to right, and neighbours are read both ways; use dense or gated";
+                let rule = "this kind reads from left to right, but neighbours are read both ways; use dense or gated";
                 at.fault(&["kind", "model.feed_forward.kind"], rule);
             }
         });
@@ -163,7 +163,7 @@ fn position_faults(stack: &StackConfig, at: &mut TableFaults) {
     let kind = position.kind().kind;
     if position.causal_only() {
         let rule = format!(
-            "kind = \"{kind}\" is for stacks that read from left to right, and neighbours are read both ways; use rotary, alibi, \
+            "kind = \"{kind}\" is for stacks that read from left to right, but neighbours are read both ways; use rotary, alibi, \
              relative_bias or none"
         );
         at.fault(&keys, rule);
@@ -171,8 +171,8 @@ fn position_faults(stack: &StackConfig, at: &mut TableFaults) {
     let sinks = stack.attention.heads().sinks != Sinks::None;
     if sinks && position.acts_on() == ActsOn::Heads(HeadEffect::Vectors) {
         let rule = format!(
-            "kind = \"{kind}\" makes vectors of distances, beside which no sinks stand ([model.attention] sinks); use rotary, alibi \
-             or none"
+            "kind = \"{kind}\" uses vectors of distances, which cannot be combined with [model.attention] sinks; use rotary, \
+             alibi or none"
         );
         at.fault(&keys, rule);
     }

@@ -29,13 +29,12 @@ impl NetworkFacts for SpeechEncoderDecoderConfig {
         let switches = [("embedding_scale", self.embedding_scale)];
         mup::switch_faults(self.stack.mup, &switches, at);
         if self.stack.mup.is_some() {
-            let rule = "mup does not know how the convolutions of a stem scale with the width; leave it out";
+            let rule = "mup has no rule for how the convolutions of a stem scale with the width; remove it";
             at.fault(&["model.mup", "model.kind"], rule);
         }
         at.nested("stem", |at| self.stem.faults(at));
         if demand.speech.is_some_and(|speech| speech.n_mels == 0) {
-            let rule =
-                "n_mels = 0 gives samples, and the model reads log-mel features; set n_mels = 80";
+            let rule = "n_mels = 0 produces samples, but the model reads log-mel features; set n_mels = 80";
             at.fault(&["data.n_mels", "model.kind"], rule);
         }
         let read = demand.speech.map(|speech| self.clip_positions(speech));
@@ -97,12 +96,12 @@ impl SpeechEncoderDecoderConfig {
         let facts = own.facts();
         let kind = facts.kind().kind;
         if *own == self.stack.position {
-            let rule = "encoder_position has no effect: it is the model's position; leave it out";
+            let rule = "encoder_position has no effect: it equals the model's position; remove it";
             at.fault(&["encoder_position", "model.position.kind"], rule);
         } else if facts.acts_on() != ActsOn::Embeddings || facts.text_counterpart().is_some() {
             let rule = format!(
-                "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of one stack alone; use {ENCODER_SCHEMES}, or make it the \
-                 position of both and leave encoder_position out"
+                "encoder_position = {{ kind = \"{kind}\" }} cannot be the scheme of the encoder alone; use {ENCODER_SCHEMES}, or \
+                 set it as the position of both stacks and remove encoder_position"
             );
             at.fault(&["model.encoder_position.kind", "encoder_position"], rule);
         } else {
@@ -126,8 +125,9 @@ impl SpeechEncoderDecoderConfig {
         let longest = rows.saturating_sub(learned.first);
         if read > longest {
             let rule = format!(
-                "max_len = {rows} has rows for {longest} positions, and a recording has {read}; leave it out to follow the data, or \
-                 give the encoder positions of its own: encoder_position = {{ kind = \"sinusoidal\", layout = \"halves\", endpoint = true }}"
+                "max_len = {rows} has rows for {longest} positions, but a recording has {read}; remove it to follow the data, or \
+                 give the encoder its own positions: encoder_position = {{ kind = \"sinusoidal\", layout = \"halves\", endpoint = \
+                 true }}"
             );
             at.fault(&["model.position.max_len", "model.position"], rule);
         }

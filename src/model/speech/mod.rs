@@ -31,7 +31,7 @@ use burn::tensor::{Int, Tensor};
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "speech_encoder_decoder",
-    summary: "an encoder of recordings behind a stem of convolutions, and a decoder that looks at it: Whisper",
+    summary: "encoder of recordings after a convolutional stem, and a decoder that attends to it: Whisper",
     source: "Radford et al. 2022, Whisper",
     example: "kind = \"speech_encoder_decoder\"\nn_encoder_layers = 4\nn_decoder_layers = 4\nd_model = 128\nposition = { kind = \"learned\" }\nencoder_position = { kind = \"sinusoidal\", layout = \"halves\", endpoint = true }",
 };

@@ -52,7 +52,7 @@ impl SpeechStemConfig {
     pub(super) fn faults(&self, at: &mut TableFaults) {
         if at.count("size", self.size, MAX_WINDOW) && self.size.is_multiple_of(2) {
             let rule = format!(
-                "size = {} has no frame in its middle; use {} or {}",
+                "size = {} must be odd, so that a window has a middle frame; use {} or {}",
                 self.size,
                 self.size - 1,
                 self.size + 1

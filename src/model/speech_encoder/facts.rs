@@ -18,7 +18,8 @@ impl NetworkFacts for SpeechEncoderConfig {
 
     fn faults(&self, demand: &Demand, at: &mut TableFaults) -> Option<usize> {
         if self.stack.mup.is_some() {
-            let rule = "mup does not know how convolutions over samples scale with the width; leave it out";
+            let rule =
+                "mup has no rule for how convolutions over samples scale with the width; remove it";
             at.fault(&["model.mup", "model.kind"], rule);
         }
         at.nested("features", |at| self.features.faults(at));
@@ -32,7 +33,7 @@ impl NetworkFacts for SpeechEncoderConfig {
         let speech = demand.speech.filter(|_| Self::serves(demand.used_for));
         if let Some(speech) = speech.filter(|speech| speech.n_mels > 0) {
             let rule = format!(
-                "n_mels = {} gives log-mel features, and the model reads samples; set n_mels = 0",
+                "n_mels = {} produces log-mel features, but the model reads samples; set n_mels = 0",
                 speech.n_mels
             );
             at.fault(&["data.n_mels", "data.kind", "model.kind"], rule);
@@ -42,8 +43,8 @@ impl NetworkFacts for SpeechEncoderConfig {
         let samples = speech.and_then(SpeechShape::samples);
         if let Some(samples) = samples.filter(|samples| *samples < shortest) {
             let rule = format!(
-                "a recording of {samples} samples, as long as [data] seconds has them, is shorter than the {shortest} under the first \
-                 frame of the convolutions"
+                "a recording of {samples} samples ([data] seconds) is shorter than the {shortest} samples that the convolutions \
+                 need for one frame; raise seconds"
             );
             at.fault(&["data.seconds", "model.features"], rule);
         }

@@ -89,7 +89,7 @@ impl SampleFeaturesConfig {
                 at.fault(&[key], rule);
             } else if numbers.len() != count {
                 let rule = format!(
-                    "{key} = {numbers:?} has {} numbers, and widths has {count}: each convolution has one of both",
+                    "{key} = {numbers:?} has {} numbers, but widths has {count}; give one of each for every convolution",
                     numbers.len()
                 );
                 at.fault(&[key, "widths"], rule);

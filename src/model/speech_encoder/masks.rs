@@ -68,7 +68,7 @@ impl FeatureMasksConfig {
             ("channel_share", self.channel_share),
         ] {
             if !(0.0..=1.0).contains(&share) {
-                at.fault(&[key], format!("{key} = {share:?} must be 0 to 1"));
+                at.fault(&[key], format!("{key} = {share:?} must be between 0 and 1"));
             }
         }
         at.count("time_width", self.time_width, MAX_SPANS);
@@ -102,7 +102,7 @@ impl FeatureMasksConfig {
                 let [width, least, share] =
                     ["width", "least", "share"].map(|k| format!("{key}_{k}"));
                 let rule = format!(
-                    "{width} and {least} have no effect without {share}; leave them out, or set {share} = 0.05"
+                    "{width} and {least} have no effect without {share}; remove them, or set {share} = 0.05"
                 );
                 at.fault(&[&width, &least, &share], rule);
             }

@@ -38,7 +38,7 @@ use positional::ConvolutionalPositions;
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "speech_encoder",
-    summary: "an encoder of samples behind convolutions, with scores of characters at every frame: wav2vec 2.0, HuBERT",
+    summary: "encoder of audio samples after convolutions, with character logits at every frame: wav2vec 2.0, HuBERT",
     source: "Baevski et al. 2020, wav2vec 2.0; Hsu et al. 2021, HuBERT",
     example: "kind = \"speech_encoder\"\nn_layers = 4\nd_model = 128\nnorm_placement = \"post\"\nembedding_norm = true\nposition = { kind = \"none\" }\nconvolutional_positions = { size = 16, groups = 4 }",
 };

@@ -54,7 +54,7 @@ impl ConvolutionalPositionsConfig {
         let groups = at.count("groups", self.groups, MAX_WIDTH);
         if groups && !d_model.is_multiple_of(self.groups) {
             let rule = format!(
-                "groups = {} does not divide d_model = {d_model}, whose channels it cuts",
+                "groups = {} does not divide the channels, d_model = {d_model}",
                 self.groups
             );
             at.fault(&["groups", "model.d_model"], rule);

@@ -157,7 +157,10 @@ impl SwinConfig {
             return false;
         }
         if self.stages.contains(&0) {
-            at.fault(&["stages"], "stages has a stage of 0 blocks; leave it out");
+            at.fault(
+                &["stages"],
+                "stages contains a stage of 0 blocks; remove it",
+            );
         }
         if self.blocks() > MAX_BLOCKS {
             let rule = format!(
@@ -169,7 +172,7 @@ impl SwinConfig {
         let (stages, heads) = (self.stages.len(), self.n_heads.len());
         if stages != heads {
             let rule = format!(
-                "n_heads = {:?}{} must be {stages} numbers, one for each of stages = {:?}",
+                "n_heads = {:?}{} must have {stages} numbers, one for each of stages = {:?}",
                 self.n_heads,
                 self.default_heads(),
                 self.stages
@@ -184,13 +187,13 @@ impl SwinConfig {
         let placement = self.norm_placement;
         if !placement.norms_each_result_once() {
             let rule = format!(
-                "norm_placement = \"{}\" is none of a Swin Transformer; use \"pre\" or \"res_post\"",
+                "norm_placement = \"{}\" is not supported in a Swin Transformer; use \"pre\" or \"res_post\"",
                 placement.name()
             );
             at.fault(&["norm_placement"], rule);
         }
         if !self.qkv_bias && !self.key_bias {
-            let rule = "key_bias = false has no effect beside qkv_bias = false; leave it out";
+            let rule = "key_bias = false has no effect with qkv_bias = false; remove it";
             at.fault(&["key_bias", "qkv_bias"], rule);
         }
         let trained = &self.trained_windows;
@@ -198,14 +201,14 @@ impl SwinConfig {
             return;
         }
         if self.position_bias == PositionBias::Table {
-            let rule = "trained_windows has no effect: it is about the network of position_bias = \"continuous\"; leave it out";
+            let rule = "trained_windows has no effect: only position_bias = \"continuous\" uses it; remove it";
             at.fault(&["trained_windows", "position_bias"], rule);
         }
         let sound = |side: &usize| *side != 1 && *side <= MAX_WINDOW;
         if trained.len() != self.stages.len() || !trained.iter().all(sound) {
             let rule = format!(
-                "trained_windows = {trained:?} must be {} numbers, one for each of stages = {:?}: sides from 2 to {MAX_WINDOW}, or 0 for \
-                 the stage's own windows",
+                "trained_windows = {trained:?} must have {} numbers, one for each of stages = {:?}: sides from 2 to {MAX_WINDOW}, \
+                 or 0 for the stage's own windows",
                 self.stages.len(),
                 self.stages
             );
@@ -226,7 +229,7 @@ impl SwinConfig {
         if self.features() > MAX_FEATURES {
             let most = MAX_FEATURES >> self.stages.len().saturating_sub(1);
             let rule = format!(
-                "d_model = {} doubles with each of {} stages to more than {MAX_FEATURES}; {most} is the most",
+                "d_model = {} doubles from stage to stage, over {} stages, to more than {MAX_FEATURES}; use at most {most}",
                 self.d_model,
                 self.stages.len()
             );
@@ -245,7 +248,7 @@ impl SwinConfig {
             let fitting = [below, above].into_iter().flatten();
             let fitting: Vec<String> = fitting.map(|heads| heads.to_string()).collect();
             let rule = format!(
-                "n_heads{} has {heads} for stage {stage}, which does not divide its width {width}; {} would",
+                "n_heads{} has {heads} for stage {stage}, which does not divide its width {width}; use {}",
                 self.default_heads(),
                 fitting.join(" or ")
             );

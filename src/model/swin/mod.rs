@@ -38,7 +38,7 @@ use window::{SwinBlock, WindowPass};
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "swin",
-    summary: "vision transformer with attention in shifted windows, over maps that become smaller and wider",
+    summary: "vision transformer with attention in shifted windows, over feature maps that become smaller and wider",
     source: "Liu et al. 2021, Swin; Liu et al. 2022, Swin V2",
     example: "kind = \"swin\"\nstages = [2, 2, 6, 2]\nd_model = 96\nn_heads = [3, 6, 12, 24]\nwindow = 7",
 };

@@ -31,28 +31,28 @@ impl NetworkFacts for TwoTowersConfig {
             let serving = kinds_serving(demand.used_for);
             let serving: Vec<String> = serving.iter().map(|kind| format!("\"{kind}\"")).collect();
             let rule = format!(
-                "kind = \"{}\" reads no {key}s; use {}",
+                "kind = \"{}\" does not read {key}s; use {}",
                 tower.kind(),
                 join_with_or(&serving)
             );
             at.fault(&[&format!("model.{key}.kind"), key], rule);
         }
         if self.image.has_distillation_token() {
-            let rule = "distillation_token = true has no effect: two towers learn from no teacher; leave it out";
+            let rule = "distillation_token = true has no effect: two towers do not learn from a teacher; remove it";
             at.fault(&["model.image.distillation_token"], rule);
         }
         if let ModelConfig::Decoder(c) = self.text.as_ref()
             && let Some(cap) = c.head_softcap
         {
             let rule = format!(
-                "head_softcap = {cap:?} has no effect: two towers score no tokens; leave it out"
+                "head_softcap = {cap:?} has no effect: two towers predict no tokens; remove it"
             );
             at.fault(&["model.text.head_softcap"], rule);
         }
         for (key, value, usual) in self.head_keys() {
             if value != usual {
                 let rule = format!(
-                    "{key} = {value} has no effect: two towers score no tokens; leave it out"
+                    "{key} = {value} has no effect: two towers predict no tokens; remove it"
                 );
                 at.fault(&[&format!("model.text.{key}")], rule);
             }
@@ -61,8 +61,8 @@ impl NetworkFacts for TwoTowersConfig {
         let width = self.image.d_pooled();
         if !self.image_projection && self.d_joint != width {
             let rule = format!(
-                "d_joint = {} is another width than that of images' vectors, which image_projection = false compares as they are: \
-                 set d_joint = {width}",
+                "d_joint = {} differs from the width of image vectors, which image_projection = false leaves unprojected: set \
+                 d_joint = {width}",
                 self.d_joint
             );
             at.fault(&["d_joint", "image_projection"], rule);
@@ -70,7 +70,7 @@ impl NetworkFacts for TwoTowersConfig {
         let least = 1.0 / f64::from(MAX_SCALE);
         let temperature = self.temperature;
         if !(least..=f64::MAX).contains(&temperature) {
-            let rule = format!("temperature = {temperature:?} is not {least} or more");
+            let rule = format!("temperature = {temperature:?} must be at least {least}");
             at.fault(&["temperature"], rule);
         }
         sigmoid::faults(self.logit_bias, demand.has_score_bias, at);

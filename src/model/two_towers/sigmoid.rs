@@ -53,8 +53,8 @@ pub(super) fn faults(given: Option<f64>, biased: bool, at: &mut TableFaults) {
     }
     if !biased {
         let rule = format!(
-            "logit_bias = {bias:?} has no effect with [task] loss = \"softmax\", which is the same for all scores moved alike; \
-             leave it out or set loss = \"sigmoid\""
+            "logit_bias = {bias:?} has no effect with [task] loss = \"softmax\", which does not change if all scores are shifted \
+             equally; remove it or set loss = \"sigmoid\""
         );
         at.fault(&["logit_bias", "task.loss"], rule);
     }

@@ -178,8 +178,8 @@ impl VisionConfig {
                 false => EMBEDDED_SCHEMES,
             };
             let rule = format!(
-                "n_registers = {} have no place in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use one that is added before them: \
-                 {others}; or \"rotary_centred\", which leaves them alone",
+                "n_registers = {} have no position in the grid of position = {{ kind = \"{}\" }}, which acts in the blocks; use \
+                 one that is added before the blocks: {others}; or \"rotary_centred\", which does not rotate registers",
                 self.n_registers,
                 position.kind().kind
             );
@@ -191,7 +191,7 @@ impl VisionConfig {
             {
                 let key = format!("model.layers.{number}.position");
                 let rule = format!(
-                    "position = {{ kind = \"{}\" }} of a group of blocks has no place for n_registers = {}; leave one of them out",
+                    "position = {{ kind = \"{}\" }} of a group of blocks has no positions for n_registers = {}; remove one of them",
                     own.facts().kind().kind,
                     self.n_registers
                 );
@@ -206,16 +206,14 @@ impl VisionConfig {
             return;
         }
         if self.pooling != Pooling::Class {
-            let rule =
-                "distillation_token = true stands behind a class token: set pooling = \"class\"";
+            let rule = "distillation_token = true needs a class token; set pooling = \"class\"";
             at.fault(&["distillation_token", "pooling"], rule);
         }
         let position = self.stack.position.facts();
         // If the scheme has no position for registers either, that is already reported.
         let said = self.n_registers > 0 && position.acts_on() != ActsOn::Embeddings;
         if position.text_counterpart().is_some() && !position.skips_prefix_tokens() && !said {
-            let rule = "distillation_token = true has no place in the grid of the positions; use position = { kind = \
-                        \"learned\" }";
+            let rule = "distillation_token = true has no position in the grid; use position = { kind = \"learned\" }";
             at.fault(&["distillation_token", "model.position.kind"], rule);
         }
     }

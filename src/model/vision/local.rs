@@ -24,7 +24,8 @@ impl VisionConfig {
     /// Checks a network that has to read views of images.
     pub fn local_faults(&self, views: LocalViews, image: Option<[usize; 3]>, at: &mut TableFaults) {
         if self.distillation_token {
-            let rule = "distillation_token = true is for a teacher of classes, which [task] kind = \"self_distillation\" has not; leave it out";
+            let rule = "distillation_token = true needs a teacher of classes, which [task] kind = \"self_distillation\" does not \
+                        have; remove it";
             at.fault(&["distillation_token", "task.kind"], rule);
         }
         let Some(side) = views.side else {
@@ -32,7 +33,8 @@ impl VisionConfig {
         };
         match self.stem.patch_size() {
             None => {
-                let rule = "kind = \"resnet\" makes maps of one size: local views of [task] kind = \"self_distillation\" are read by stem = { kind = \"patches\" }, or set task.views.local = 0";
+                let rule = "kind = \"resnet\" produces feature maps of one size, but local views of [task] kind = \
+                            \"self_distillation\" are smaller; use stem = { kind = \"patches\" }, or set task.views.local = 0";
                 at.fault(&["model.stem.kind", "task.views.local"], rule);
             }
             Some(patch) => self.side_faults(side, patch, image, at),
@@ -52,7 +54,7 @@ impl VisionConfig {
         if patch > 0 && !side.is_multiple_of(patch) {
             let near = (side / patch).max(1) * patch;
             let rule = format!(
-                "local_size = {side} is not a multiple of the {patch} pixels of a patch's side ([model.stem] size); {near} is"
+                "local_size = {side} is not a multiple of the {patch} pixels of a patch's side ([model.stem] size); use {near}"
             );
             at.fault(&keys, rule);
         }
@@ -61,8 +63,8 @@ impl VisionConfig {
         };
         if side > height.min(width) {
             let rule = format!(
-                "local_size = {side} is more than the {} pixels of a side of the images, and local views are smaller than these; \
-                 half of it is usual",
+                "local_size = {side} is more than the {} pixels of the images' shorter side, but local views must not be larger \
+                 than images; half of that side is usual",
                 height.min(width)
             );
             at.fault(&keys[..1], rule);
@@ -74,7 +76,8 @@ impl VisionConfig {
         let position = self.stack.position.facts();
         if !position.reads_smaller_grids() {
             let rule = format!(
-                "kind = \"{}\" knows one grid as it is set here, and local views of [task] kind = \"self_distillation\" have a smaller one; use \"learned\", whose table is resampled (without max_len and first), or \"none\"",
+                "kind = \"{}\" supports only one grid with these settings, but local views of [task] kind = \"self_distillation\" \
+                 have a smaller one; use \"learned\", whose table is resampled (without max_len and first), or \"none\"",
                 position.kind().kind
             );
             at.fault(&["model.position.kind", "task.views.local"], rule);
@@ -89,7 +92,8 @@ impl VisionConfig {
             let other = other.or_else(|| block.mixer.map(|mixer| mixer.kind()));
             if let Some(kind) = other {
                 let rule = format!(
-                    "kind = \"{kind}\" is not read by [task] kind = \"self_distillation\", whose local views have fewer patches than images; use attention = {{ kind = \"multi_head\" }}, or set task.views.local = 0"
+                    "kind = \"{kind}\" is not supported by [task] kind = \"self_distillation\", whose local views have fewer \
+                     patches than images; use attention = {{ kind = \"multi_head\" }}, or set task.views.local = 0"
                 );
                 let key = match block.mixer {
                     Some(_) => format!("{table}.mixer"),
@@ -99,7 +103,8 @@ impl VisionConfig {
             }
             if let Some(position) = block.position {
                 let rule = format!(
-                    "position = {{ kind = \"{}\" }} of a group of blocks knows one grid, and local views have a smaller one; leave it out",
+                    "position = {{ kind = \"{}\" }} of a group of blocks supports only one grid, but local views have a smaller \
+                     one; remove it",
                     position.facts().kind().kind
                 );
                 let key = format!("{table}.position");

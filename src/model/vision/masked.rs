@@ -140,27 +140,32 @@ impl VisionConfig {
     ) {
         let mut fault = |keys: &[&str], rule: String| at.fault(keys, rule);
         if self.stem.patch_size().is_none() {
-            let rule = "kind = \"resnet\" sees hidden patches through its convolutions: [task] kind = \"masked_image\" reads stem = { kind = \"patches\" }";
+            let rule = "kind = \"resnet\" sees hidden patches through its convolutions; [task] kind = \"masked_image\" needs stem \
+                        = { kind = \"patches\" }";
             fault(&["model.stem.kind", "task.kind"], rule.into());
         }
         if let Some(pooling) = self.pooling.learned_name() {
             let rule = format!(
-                "pooling = \"{pooling}\" is not read by [task] kind = \"masked_image\", which pools nothing: set \"class\" or \"mean\"; a run that begins from this one may pool otherwise"
+                "pooling = \"{pooling}\" has no effect on [task] kind = \"masked_image\", which does not pool; set \"class\" or \
+                 \"mean\"; a run that starts from this one may pool differently"
             );
             fault(&["pooling", "task.kind"], rule);
         }
         if self.n_registers > 0 {
-            let rule = "n_registers has no effect on [task] kind = \"masked_image\", whose decoder has no place for them; leave it out: a run that begins from this one may add them";
+            let rule = "n_registers is not supported by [task] kind = \"masked_image\", whose decoder has no positions for \
+                        registers; remove it: a run that starts from this one may add them";
             fault(&["n_registers", "task.kind"], rule.into());
         }
         if self.distillation_token {
-            let rule = "distillation_token = true is for a teacher, which [task] kind = \"masked_image\" has not; leave it out";
+            let rule = "distillation_token = true needs a teacher, which [task] kind = \"masked_image\" does not have; remove it";
             fault(&["distillation_token", "task.kind"], rule.into());
         }
         let position = self.stack.position.facts();
         if position.acts_on() != ActsOn::Embeddings {
             let rule = format!(
-                "kind = \"{}\" acts in the blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; use one that is added before them: \"sinusoidal_2d\", \"learned\", \"learned_2d\", \"axial\", \"sinusoidal\" or \"none\"",
+                "kind = \"{}\" acts in the blocks, which see only visible patches in [task] kind = \"masked_image\"; use one that \
+                 is added before the blocks: \"sinusoidal_2d\", \"learned\", \"learned_2d\", \"axial\", \"sinusoidal\" or \
+                 \"none\"",
                 position.kind().kind
             );
             fault(&["model.position.kind", "task.kind"], rule);
@@ -180,7 +185,8 @@ impl VisionConfig {
             let other = attention.filter(|a| a.kind() != multi_head::KIND.kind);
             if let Some(other) = other {
                 let rule = format!(
-                    "kind = \"{}\" is not read by [task] kind = \"masked_image\", whose blocks see patches without their neighbours; use \"multi_head\"",
+                    "kind = \"{}\" is not supported by [task] kind = \"masked_image\", whose blocks see only visible patches; use \
+                     \"multi_head\"",
                     other.kind()
                 );
                 let key = format!("{table}.attention.kind");
@@ -189,7 +195,8 @@ impl VisionConfig {
             // A mixer that reads from left to right is refused elsewhere, for all bidirectional stacks.
             if let Some(mixer) = block.mixer.filter(|mixer| mixer.is_bidirectional()) {
                 let rule = format!(
-                    "mixer = {{ kind = \"{}\" }} goes by the order of patches, and blocks see them without their neighbours under [task] kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
+                    "mixer = {{ kind = \"{}\" }} depends on the order of patches, but blocks see only visible patches in [task] \
+                     kind = \"masked_image\"; use attention = {{ kind = \"multi_head\" }}",
                     mixer.kind()
                 );
                 let key = format!("{table}.mixer");
@@ -197,7 +204,8 @@ impl VisionConfig {
             }
             if let Some(position) = block.position {
                 let rule = format!(
-                    "position = {{ kind = \"{}\" }} acts in blocks, which see patches without their neighbours under [task] kind = \"masked_image\"; leave it out",
+                    "position = {{ kind = \"{}\" }} acts in the blocks, which see only visible patches in [task] kind = \
+                     \"masked_image\"; remove it",
                     position.facts().kind().kind
                 );
                 let key = format!("{table}.position");
@@ -224,17 +232,19 @@ impl VisionConfig {
         let sound = hidden.mask_ratio > 0.0 && hidden.mask_ratio < 1.0;
         if sound && !hidden.has_both(patches) {
             let which = match hidden.visible(patches) {
-                0 => "no visible one",
-                _ => "no hidden one",
+                0 => "no visible patch",
+                _ => "no hidden patch",
             };
             let rule = format!(
-                "mask_ratio = {:?} leaves {which} of {patches} patches of {size} pixels a side; set another, or a smaller size in [model.stem]",
+                "mask_ratio = {:?} leaves {which} of {patches} patches of {size} pixels a side; change it, or set a smaller size \
+                 in [model.stem]",
                 hidden.mask_ratio
             );
             fault(&["task.mask_ratio", "model.stem.size"], rule);
         }
         if hidden.normalised && channels * size * size < 2 {
-            let rule = "norm_pixels = true divides by the deviation of a patch's pixels, and a patch has one; leave it out, or set a larger size in [model.stem]";
+            let rule = "norm_pixels = true divides by the standard deviation of a patch's pixels, but a patch has only one; \
+                        remove it, or set a larger size in [model.stem]";
             fault(&["task.norm_pixels", "model.stem.size"], rule.into());
         }
     }

@@ -15,13 +15,13 @@ use serde::{Deserialize, Serialize};
 pub const STEMS: &[Kind] = &[
     Kind {
         kind: "patches",
-        summary: "squares of pixels, each multiplied by one matrix",
+        summary: "square patches of pixels, each projected by one matrix",
         source: "Dosovitskiy et al. 2021, section 3.1",
         example: "{ kind = \"patches\", size = 16 }",
     },
     Kind {
         kind: "resnet",
-        summary: "the places of a residual network's feature map (hybrid)",
+        summary: "positions of a residual network's feature map (hybrid)",
         source: "Dosovitskiy et al. 2021, section 3.1",
         example: "{ kind = \"resnet\", stages = [2, 2], width = 64 }",
     },
@@ -220,7 +220,7 @@ pub(in crate::model) fn patch_size_fault(
         .map(usize::to_string)
         .collect();
     Some(format!(
-        "{key} = {size} does not cut images of {height} by {width} pixels into patches; {} would, or other images",
+        "{key} = {size} does not divide images of {height} by {width} pixels into patches; use {}, or other images",
         fitting.join(" or ")
     ))
 }

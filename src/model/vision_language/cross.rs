@@ -72,7 +72,7 @@ impl CrossConfig {
         if at.count("every", self.every, 1000) && self.every > blocks {
             let every = self.every;
             let rule = format!(
-                "every = {every} is more than the {blocks} blocks of the decoder; one block before the first is every = {blocks}"
+                "every = {every} is more than the {blocks} blocks of the decoder; every = {blocks} adds one block, before the first"
             );
             at.fault(&["every"], rule);
         }
@@ -86,7 +86,7 @@ impl CrossConfig {
                 if feed_forward.reads_earlier_positions() {
                     let kind = feed_forward.kind();
                     let rule = format!(
-                        "kind = \"{kind}\" carries a state from token to token, which these blocks do not keep; use dense, gated or moe"
+                        "kind = \"{kind}\" carries a state from token to token, but these blocks keep none; use dense, gated or moe"
                     );
                     at.fault(&["kind"], rule);
                 }

@@ -28,18 +28,18 @@ impl NetworkFacts for VisionLanguageConfig {
         let [of_images, _] = Self::split_demand(demand);
         if !self.image.uses().contains(&of_images.used_for) {
             let rule = format!(
-                "kind = \"{}\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
+                "kind = \"{}\" does not read images; use \"vision\", \"resnet\" or \"swin\"",
                 self.image.kind()
             );
             at.fault(&["model.image.kind", "image"], rule);
         }
         if self.image.has_distillation_token() {
-            let rule = "distillation_token = true has no effect: this network learns from no teacher; leave it out";
+            let rule = "distillation_token = true has no effect: this network does not learn from a teacher; remove it";
             at.fault(&["model.image.distillation_token"], rule);
         }
         if let Some(pooling) = self.image.learned_pooling() {
             let rule = format!(
-                "pooling = \"{pooling}\" has no effect: this network looks at each patch, and at no vector of all; use \"mean\""
+                "pooling = \"{pooling}\" has no effect: this network attends to each patch and does not pool; use \"mean\""
             );
             at.fault(&["model.image.pooling"], rule);
         }
@@ -49,7 +49,7 @@ impl NetworkFacts for VisionLanguageConfig {
         }
         let Some(decoder) = self.decoder() else {
             let rule = format!(
-                "kind = \"{}\" writes no text between whose blocks an image could be looked at; use \"decoder\"",
+                "kind = \"{}\" has no decoder blocks that can attend to an image; use \"decoder\"",
                 self.text.kind()
             );
             at.fault(&["model.text.kind", TEXT], rule);
@@ -57,7 +57,7 @@ impl NetworkFacts for VisionLanguageConfig {
         };
         if decoder.stack.reversible.is_some() {
             let rule = format!(
-                "reversible has two streams, and the blocks of kind = \"{}\" that look at an image stand in one; leave it out",
+                "reversible has two streams, but the blocks of kind = \"{}\" that attend to an image support only one; remove it",
                 KIND.kind
             );
             at.fault(&["model.text.reversible"], rule);

@@ -32,7 +32,7 @@ use burn::tensor::{Int, Tensor};
 /// Its entry in the list of model kinds.
 pub const KIND: Kind = Kind {
     kind: "vision_language",
-    summary: "a decoder that looks at an image between its blocks: Flamingo, encoders with decoders of captions",
+    summary: "decoder with cross-attention to an image between its blocks: Flamingo, image captioning models",
     source: "Alayrac et al. 2022, Flamingo",
     example: "kind = \"vision_language\"\nimage = { kind = \"vision\", n_layers = 4, d_model = 128 }\ntext = { kind = \"decoder\", n_layers = 4, d_model = 128 }\nresampler = { n_latents = 16, n_layers = 2 }\ncross_attention = { every = 2, feed_forward = { kind = \"dense\" } }",
 };

@@ -78,7 +78,7 @@ impl ResamplerConfig {
             if self.feed_forward.reads_earlier_positions() {
                 let kind = self.feed_forward.kind();
                 let rule = format!(
-                    "kind = \"{kind}\" reads from left to right, and latents have no order; use dense, gated or moe"
+                    "kind = \"{kind}\" reads from left to right, but latents have no order; use dense, gated or moe"
                 );
                 at.fault(&["kind"], rule);
             }

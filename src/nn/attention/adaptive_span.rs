@@ -29,7 +29,7 @@ use std::ops::Range;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "adaptive_span",
-    summary: "each head learns how far it looks; keys beyond are never computed",
+    summary: "each head learns its attention span; keys beyond it are not computed",
     source: "Sukhbaatar et al. 2019, section 2.2",
     example: "{ kind = \"adaptive_span\", n_heads = 4, max_span = 1024, ramp = 32, span_loss = 2e-6 }",
 };
@@ -131,7 +131,7 @@ impl AttentionFacts for AdaptiveSpanConfig {
         at.count("ramp", self.ramp, MAX_POSITIONS);
         if !(0.0..=1.0).contains(&self.init_span) {
             let rule = format!(
-                "init_span = {:?} is a share of max_span, between 0 and 1",
+                "init_span = {:?} must be between 0 and 1, as a fraction of max_span",
                 self.init_span
             );
             at.fault(&["init_span"], rule);

@@ -33,7 +33,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "differential",
-    summary: "the difference of the softmaxes of two heads, so that what both see cancels",
+    summary: "the difference of two heads' softmax weights, which cancels their common part",
     source: "Ye et al. 2024, Differential Transformer, section 2.1",
     example: "{ kind = \"differential\", n_heads = 4 }",
 };
@@ -157,7 +157,7 @@ impl AttentionFacts for DifferentialConfig {
             at.fault(&["lambda_init"], rule);
         }
         if self.heads.gate == Some(Gate::Headwise) {
-            let rule = "gate = \"headwise\" would gate halves of results, each of which two heads make; use elementwise";
+            let rule = "gate = \"headwise\" would gate halves of results, since two heads make each result; use elementwise";
             at.fault(&["gate", "kind"], rule);
         }
         let kv_heads = self.heads.n_kv_heads();
@@ -167,7 +167,7 @@ impl AttentionFacts for DifferentialConfig {
                 None => "n_heads",
             };
             let rule = format!(
-                "{key} = {kv_heads} is odd, and two heads make a result of differential attention; make it even"
+                "{key} = {kv_heads} is odd, but two heads make each result of differential attention; make it even"
             );
             at.fault(&[key], rule);
         }

@@ -227,7 +227,7 @@ impl AttentionConfig {
         let facts = self.facts();
         if !facts.abilities().segments && self.segments().is_some() {
             let rule = format!(
-                "kind = \"{}\" cannot look at earlier segments; leave memory out, or use multi_head or sliding_window",
+                "kind = \"{}\" cannot attend to earlier segments; remove memory, or use multi_head or sliding_window",
                 self.kind()
             );
             at.fault(&["memory", "memory_at_evaluation", "kind"], rule);
@@ -248,7 +248,8 @@ impl AttentionConfig {
             at.fault(&["kind"], rule);
         }
         if self.segments().is_some() {
-            let rule = "memory has no effect in cross-attention, which sees the whole source; leave it out";
+            let rule =
+                "memory has no effect in cross-attention, which sees the whole source; remove it";
             at.fault(&["memory", "memory_at_evaluation"], rule);
         }
         self.faults(d_model, at);

@@ -181,7 +181,7 @@ pub(super) fn faults(
 ) -> Option<usize> {
     if let Some(cap) = heads.softcap {
         let rule = format!(
-            "softcap = {cap:?} has no effect on kind = \"{kind}\", which forms no scores; leave it out, or use multi_head"
+            "softcap = {cap:?} has no effect on kind = \"{kind}\", which computes no scores; remove it, or use multi_head"
         );
         at.fault(&["softcap", "kind"], rule);
     }

@@ -118,7 +118,7 @@ impl MultiHeadConfig {
     pub fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         at.nested("qk_norm", |at| self.qk_norm.faults(at));
         if self.qk_norm_across && self.qk_norm.is_none() {
-            let rule = "qk_norm_across = true has no effect without a qk_norm; give one, { kind = \"rms\" }, or leave it out";
+            let rule = "qk_norm_across = true has no effect without a qk_norm; set qk_norm = { kind = \"rms\" }, or remove it";
             at.fault(&["qk_norm_across", "qk_norm"], rule);
         }
         for (key, number) in [
@@ -136,7 +136,7 @@ impl MultiHeadConfig {
             at.fault(&["head_diversity"], rule);
         }
         if diversity > 0.0 && self.n_heads == 1 {
-            let rule = "head_diversity has no effect on n_heads = 1; leave it out";
+            let rule = "head_diversity has no effect with n_heads = 1; remove it";
             at.fault(&["head_diversity", "n_heads"], rule);
         }
         segments::faults(self, at);
@@ -157,7 +157,7 @@ impl MultiHeadConfig {
         let d_model = d_model?;
         if self.d_head.is_none() && !d_model.is_multiple_of(self.n_heads) {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of {} n_heads = {}; change one, or give d_head",
+                "d_model = {d_model} is not a multiple of {} n_heads = {}; change one, or set d_head",
                 at.header(),
                 self.n_heads
             );

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "linear",
-    summary: "products of elu(x) + 1 in place of a softmax; time and memory linear in the length, decoding at constant cost",
+    summary: "products of elu(x) + 1 instead of a softmax; linear time and memory, decoding at constant cost",
     source: "Katharopoulos et al. 2020, sections 3.2 and 3.3",
     example: "{ kind = \"linear\", n_heads = 4 }",
 };
@@ -72,7 +72,7 @@ impl AttentionFacts for LinearConfig {
     fn faults(&self, d_model: Option<usize>, at: &mut TableFaults) -> Option<usize> {
         if let Some(scale) = self.heads.scale {
             let rule = format!(
-                "scale = {scale:?} has no effect on kind = \"linear\": a factor of all products of features cancels; leave it out"
+                "scale = {scale:?} has no effect on kind = \"linear\": a factor of all products of features cancels; remove it"
             );
             at.fault(&["scale", "kind"], rule);
         }

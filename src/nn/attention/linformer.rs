@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "linformer",
-    summary: "keys and values are projected along positions to k of them; time and memory linear in the length; reads both ways",
+    summary: "keys and values projected along positions to k of them; linear time and memory; bidirectional",
     source: "Wang et al. 2020, section 4",
     example: "{ kind = \"linformer\", n_heads = 4, k = 64, sharing = \"headwise\" }",
 };

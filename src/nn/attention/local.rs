@@ -21,7 +21,7 @@ use std::ops::Range;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "local",
-    summary: "each position sees its own block and some beside it; time and memory linear in the length",
+    summary: "each position attends to its own and adjacent blocks; time and memory linear in the length",
     source: "Liu et al. 2018, section 4.2.3; Kitaev et al. 2020, released code",
     example: "{ kind = \"local\", n_heads = 4, block = 64, look_back = 1 }",
 };
@@ -125,7 +125,7 @@ impl AttentionFacts for LocalConfig {
     fn faults_in_context(&self, _context: Option<usize>, causal: bool, at: &mut TableFaults) {
         if let Some(ahead) = self.look_ahead.filter(|_| causal) {
             let rule = format!(
-                "look_ahead = {ahead} has no effect in a stack that reads from left to right; leave it out"
+                "look_ahead = {ahead} has no effect in a stack that reads from left to right; remove it"
             );
             at.fault(&["look_ahead"], rule);
         }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "performer",
-    summary: "a softmax estimated by random features, which training redraws; time and memory linear in the length",
+    summary: "a softmax estimated by random features, redrawn in training; time and memory linear in the length",
     source: "Choromanski et al. 2021",
     example: "{ kind = \"performer\", n_heads = 4, features = 64, redraw = 1000 }",
 };

@@ -70,7 +70,7 @@ pub(super) fn faults(c: &MultiHeadConfig, at: &mut TableFaults) {
     }
     let keeps = c.segments();
     if evaluation == Some(0) && c.memory == 0 {
-        let rule = "memory_at_evaluation = 0 has no effect without memory; leave it out";
+        let rule = "memory_at_evaluation = 0 has no effect without memory; remove it";
         at.fault(&["memory_at_evaluation", "memory"], rule);
     }
     if !c.same_length {
@@ -78,12 +78,12 @@ pub(super) fn faults(c: &MultiHeadConfig, at: &mut TableFaults) {
     }
     match keeps {
         None => {
-            let rule = "same_length = true has no effect without memory, whose length it is; set memory or leave it out";
+            let rule = "same_length = true has no effect without memory, whose length it uses; set memory or remove it";
             at.fault(&["same_length", "memory"], rule);
         }
         Some(keeps) if keeps.training == 0 || keeps.evaluation == 0 => {
-            let rule = "same_length = true lets a query see as many keys as memory has positions, and memory = 0 has none: \
-                        set memory and memory_at_evaluation to 1 or more";
+            let rule = "same_length = true lets a query see as many keys as memory has positions, but memory = 0 has none; set \
+                        memory and memory_at_evaluation to 1 or more";
             at.fault(&["same_length", "memory_at_evaluation", "memory"], rule);
         }
         Some(_) => {}

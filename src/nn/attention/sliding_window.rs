@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "sliding_window",
-    summary: "each position sees its neighbours alone, a dilation for each head; time and memory linear in the length",
+    summary: "each position attends only to neighbours, with a dilation per head; time and memory linear in the length",
     source: "Beltagy et al. 2020, section 3.1; Jiang et al. 2023, section 2",
     example: "{ kind = \"sliding_window\", n_heads = 4, window = 256, dilation = [1, 1, 1, 2] }",
 };
@@ -108,7 +108,7 @@ impl SlidingWindowConfig {
     /// Checks the memory: earlier segments are seen only through the window.
     fn memory_faults(&self, at: &mut TableFaults) {
         if self.global.is_some() && self.heads.segments().is_some() {
-            let rule = "global reads both ways, and memory is of segments that are read from left to right; leave one out";
+            let rule = "global reads both ways, but memory contains segments that are read from left to right; remove one of them";
             at.fault(&["global", "memory", "memory_at_evaluation"], rule);
         }
         let reach = self.window().reach();
@@ -119,14 +119,15 @@ impl SlidingWindowConfig {
         ] {
             if memory > reach {
                 let rule = format!(
-                    "{key} = {memory} has no effect beyond {reach}: the window reaches so many positions before a query; \
-                     lower it or widen the window"
+                    "{key} = {memory} has no effect beyond {reach}: the window covers that many positions before a query; lower \
+                     it or widen the window"
                 );
                 at.fault(&[key, "window", "dilation"], rule);
             }
         }
         if self.heads.same_length {
-            let rule = "same_length = true has no effect: a query sees the keys of its window; leave it out";
+            let rule =
+                "same_length = true has no effect: a query sees the keys of its window; remove it";
             at.fault(&["same_length", "window"], rule);
         }
     }
@@ -142,14 +143,13 @@ impl SlidingWindowConfig {
         if dilation.len() != self.heads.n_heads {
             let (given, heads) = (dilation.len(), self.heads.n_heads);
             let rule =
-                format!("dilation has {given} numbers; it takes one for each of n_heads = {heads}");
+                format!("dilation has {given} numbers; it needs one for each of n_heads = {heads}");
             at.fault(&["dilation", "n_heads"], rule);
         } else if self.window == 1 {
-            let rule =
-                "dilation has no effect: window = 1 is the position itself; leave dilation out";
+            let rule = "dilation has no effect: window = 1 contains only the position itself; remove dilation";
             at.fault(&["dilation", "window"], rule);
         } else if dilation.iter().all(|step| *step == 1) {
-            let rule = "dilation has no effect: heads have 1 without it; leave it out";
+            let rule = "dilation has no effect: 1 is the default of all heads; remove it";
             at.fault(&["dilation"], rule);
         }
     }

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "dense",
-    summary: "two matrices with a nonlinearity between",
+    summary: "two matrices with a nonlinearity between them",
     source: "Vaswani et al. 2017, section 3.3",
     example: "{ kind = \"dense\", activation = \"gelu\", d_ff = 512, bias = true }",
 };

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "gated",
-    summary: "a nonlinear gate times a linear branch, then a matrix back",
+    summary: "a nonlinear gate times a linear branch, then an output matrix",
     source: "Shazeer 2020",
     example: "{ kind = \"gated\", activation = \"silu\", d_ff = 344 }",
 };

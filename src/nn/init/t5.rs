@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "t5",
-    summary: "normal draws with variance 1/fan in; queries bring the factor that scores lack",
+    summary: "normal draws with variance 1/fan in; query weights contain the factor that scores lack",
     source: "Raffel et al. 2020, released code",
     example: "{ kind = \"t5\", factor = 1.0 }",
 };

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "dynamic_tanh",
-    summary: "tanh of each element times a learned number, scale and shift: no norm",
+    summary: "tanh of each element times a learned factor, then scale and shift; no normalisation",
     source: "Zhu et al. 2025, DyT",
     example: "{ kind = \"dynamic_tanh\", alpha = 0.5 }",
 };

@@ -48,7 +48,7 @@ impl LayerNormConfig {
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("eps", self.eps);
         if self.bias && !self.gain {
-            let rule = "gain = false leaves no scale for the shift to stand beside; give bias = false as well";
+            let rule = "gain = false removes the scale, and a shift without a scale is not supported; set bias = false as well";
             at.fault(&["gain", "bias"], rule);
         }
     }

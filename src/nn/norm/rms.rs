@@ -61,7 +61,7 @@ impl RmsNormConfig {
     pub(super) fn faults(&self, at: &mut TableFaults) {
         at.positive("eps", self.eps);
         if self.zero_centered && !self.gain {
-            let rule = "zero_centered = true has no effect on gain = false; leave one of them out";
+            let rule = "zero_centered = true has no effect with gain = false; remove one of them";
             at.fault(&["zero_centered", "gain"], rule);
         }
     }

@@ -99,14 +99,14 @@ impl PositionFacts for AxialConfig {
                     ),
                 };
                 let rule = format!(
-                    "axial_shape = [{rows}, {columns}] has {places} places, fewer than the {what}; leave it out to follow the data"
+                    "axial_shape = [{rows}, {columns}] has {places} positions, fewer than the {what}; remove it to follow the data"
                 );
                 at.fault(keys, rule);
             }
         }
         if self.joined == Joined::Sum {
             if self.axial_widths.is_some() {
-                let rule = "axial_widths has no effect with joined = \"sum\", where both are d_model wide; leave it out";
+                let rule = "axial_widths has no effect with joined = \"sum\", where both tables have the width d_model; remove it";
                 at.fault(&["axial_widths", "joined"], rule);
             }
             return;
@@ -117,13 +117,13 @@ impl PositionFacts for AxialConfig {
                 let sum = row.saturating_add(column);
                 if let Some(d_model) = d_model.filter(|d| sound == [true; 2] && sum != *d) {
                     let rule = format!(
-                        "axial_widths = [{row}, {column}] make {sum}, not d_model = {d_model}; leave it out for halves"
+                        "axial_widths = [{row}, {column}] sum to {sum}, not to d_model = {d_model}; remove it for two halves"
                     );
                     at.fault(&["axial_widths", "model.d_model"], rule);
                 }
             }
             (None, Some(1)) => {
-                let rule = "d_model = 1 is no two widths, as kind = \"axial\" needs";
+                let rule = "d_model = 1 cannot be split into two widths, as kind = \"axial\" needs; make it 2 or more";
                 at.fault(&["model.d_model", "kind"], rule);
             }
             (None, _) => {}
@@ -135,8 +135,8 @@ impl PositionFacts for AxialConfig {
         let wrong = width != d_model && (self.axial_widths.is_some() || narrow);
         wrong.then(|| {
             format!(
-                "d_embedding = {width} is the width of what axial positions are added to, and their widths make \
-                 d_model = {d_model}: leave axial_widths out for halves of 2 or more"
+                "axial positions are added to vectors of d_embedding = {width} elements, but their widths sum to d_model = \
+                 {d_model}; remove axial_widths, and make d_embedding 2 or more"
             )
         })
     }

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "disentangled",
-    summary: "content meets position and position meets content: queries and keys times projected vectors of distances",
+    summary: "content-to-position and position-to-content scores: queries and keys times projected vectors of distances",
     source: "He et al. 2021, sections 3.1 and 3.2",
     example: "{ kind = \"disentangled\", max_distance = 128, terms = [\"c2p\", \"p2c\"] }",
 };
@@ -113,7 +113,7 @@ impl PositionFacts for DisentangledConfig {
             let half = buckets / 2;
             if at.count("buckets", buckets, MAX_POSITIONS) && (half == 0 || most <= half + 1) {
                 let rule = format!(
-                    "buckets = {buckets} must be at least 2, and half of them less than max_distance − 1 = {}",
+                    "buckets = {buckets} must be at least 2, and its half must be less than max_distance − 1 = {}",
                     most - 1
                 );
                 at.fault(&["buckets", "max_distance"], rule);
@@ -121,8 +121,7 @@ impl PositionFacts for DisentangledConfig {
         }
         let twice = self.terms.len() > 1 && self.terms[0] == self.terms[1];
         if self.terms.is_empty() || self.terms.len() > 2 || twice {
-            let rule =
-                "terms takes \"c2p\", \"p2c\" or both, each once; without any use kind = \"none\"";
+            let rule = "terms accepts \"c2p\", \"p2c\" or both, each once; for neither, use kind = \"none\"";
             at.fault(&["terms"], rule);
         }
     }

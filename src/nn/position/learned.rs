@@ -120,7 +120,7 @@ pub(super) fn table_faults(
     at: &mut TableFaults,
 ) {
     if first > MAX_POSITIONS || max_len.is_some_and(|rows| first > 0 && first >= rows) {
-        let rule = format!("first = {first} leaves no row of the table for a position");
+        let rule = format!("first = {first} leaves no row of the table for positions");
         at.fault(&["first", "max_len"], rule);
         return;
     }
@@ -134,14 +134,14 @@ pub(super) fn table_faults(
     };
     if known.is_image {
         let rule = format!(
-            "max_len = {rows} has rows for {longest} positions, and an image has {context}, tokens before its patches among them; \
-             leave it out to follow the data"
+            "max_len = {rows} has rows for {longest} positions, but an image has {context}, including the tokens before its \
+             patches; remove it to follow the data"
         );
         at.fault(&["max_len"], rule);
     } else {
         let rule = format!(
-            "max_len = {rows} is shorter than the context of {context} tokens; leave it out to follow the data, or cut texts: \
-             data.context = {longest}"
+            "max_len = {rows} is shorter than the context of {context} tokens; remove it to follow the data, or shorten texts \
+             with data.context = {longest}"
         );
         at.fault(&["max_len", "data.context"], rule);
     }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "none",
-    summary: "no positions; order comes from the causal mask alone",
+    summary: "no positions; order comes only from the causal mask",
     source: "Haviv et al. 2022",
     example: "{ kind = \"none\" }",
 };

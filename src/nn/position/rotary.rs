@@ -82,8 +82,8 @@ impl RotaryConfig {
         ];
         if rotated < 2 || !rotated.is_multiple_of(2) {
             let rule = format!(
-                "rotary positions turn pairs, but fraction = {:?} of a head of {head} is {rotated} elements; make \
-                 it even and at least 2",
+                "rotary positions rotate pairs of elements, but fraction = {:?} of a head of {head} is {rotated}; make this \
+                 number even and at least 2",
                 self.fraction
             );
             at.fault(&keys, rule);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rotary_2d",
-    summary: "queries and keys of an image rotated by their column and their row, half of each head by either",
+    summary: "queries and keys of an image rotated by column and by row, half of each head by each",
     source: "Heo et al. 2024, section 3.2 (axial)",
     example: "{ kind = \"rotary_2d\", theta = 100.0 }",
 };
@@ -45,7 +45,7 @@ impl PositionFacts for Rotary2dConfig {
 
     fn faults(&self, known: &KnownSizes, at: &mut TableFaults) {
         at.positive("theta", self.theta);
-        head_faults(known, "rotary_2d turns pairs by column and by row", at);
+        head_faults(known, "rotary_2d rotates pairs by column and by row", at);
     }
 
     fn text_counterpart(&self) -> Option<Kind> {

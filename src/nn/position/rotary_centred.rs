@@ -27,7 +27,7 @@ use std::f64::consts::TAU;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rotary_centred",
-    summary: "queries and keys of an image rotated by the centres of patches between -1 and 1; other tokens are not",
+    summary: "queries and keys of an image rotated by patch centres between -1 and 1; other tokens are not rotated",
     source: "Siméoni et al. 2025, DINOv3, section 3.2",
     example: "{ kind = \"rotary_centred\", theta = 100.0, rescale = 2.0 }",
 };
@@ -85,11 +85,17 @@ impl PositionFacts for RotaryCentredConfig {
         }
         for (key, factor) in [("jitter", self.jitter), ("rescale", self.rescale)] {
             if let Some(factor) = factor.filter(|x| !(*x > 1.0 && x.is_finite())) {
-                let rule = format!("{key} = {factor:?} must be a number above 1, or be left out");
+                let rule = format!(
+                    "{key} = {factor:?} must be a number above 1; remove it for no random factor"
+                );
                 at.fault(&[key], rule);
             }
         }
-        head_faults(known, "rotary_centred turns pairs by row and by column", at);
+        head_faults(
+            known,
+            "rotary_centred rotates pairs by row and by column",
+            at,
+        );
     }
 
     fn text_counterpart(&self) -> Option<Kind> {

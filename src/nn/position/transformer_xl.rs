@@ -32,7 +32,7 @@ use std::cell::Cell;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "transformer_xl",
-    summary: "projected sines and cosines of the distance, met by queries with a bias for content and one for distance",
+    summary: "projected sines and cosines of the distance, with query biases for content and for distance",
     source: "Dai et al. 2019, section 3.3",
     example: "{ kind = \"transformer_xl\", untie_r = false }",
 };
@@ -84,7 +84,7 @@ impl PositionFacts for TransformerXlConfig {
             at.fault(&["segments"], rule);
         }
         if self.clamp_len.is_some() && self.clamp_len == self.clamp_len_at_evaluation {
-            let rule = "clamp_len_at_evaluation has no effect: it is clamp_len; leave it out";
+            let rule = "clamp_len_at_evaluation has no effect: it equals clamp_len; remove it";
             at.fault(&["clamp_len_at_evaluation", "clamp_len"], rule);
         }
     }

@@ -88,7 +88,7 @@ impl PositionFacts for XposConfig {
             .filter(|context| *context > self.first_unsupported())
         {
             let rule = format!(
-                "scale_base = {} reaches {} positions, and texts have {context}; make it {} or more",
+                "scale_base = {} covers {} positions, but texts have {context}; make it {} or more",
                 self.scale_base,
                 self.first_unsupported(),
                 context.div_ceil(MAX_SCALE_MULTIPLE)
@@ -99,8 +99,9 @@ impl PositionFacts for XposConfig {
             .d_head
             .filter(|head| *head < 2 || !head.is_multiple_of(2))
         {
-            let rule =
-                format!("xpos turns pairs, and a head of {head} elements has none; make it even");
+            let rule = format!(
+                "xpos rotates pairs of elements, but a head has {head}; make the width of a head even"
+            );
             at.fault(&HEAD_KEYS, rule);
         }
     }

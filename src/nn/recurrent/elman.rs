@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "elman",
-    summary: "simple recurrent network: one tanh of input and state before",
+    summary: "simple recurrent network: one tanh of the input and the previous state",
     source: "Elman 1990",
     example: "{ kind = \"elman\", bias = true }",
 };

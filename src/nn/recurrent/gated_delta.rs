@@ -30,7 +30,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "gated_delta",
-    summary: "a decaying map of keys to values that each position corrects towards its own value (gated delta rule), behind a short convolution",
+    summary: "a decaying key-value state that each position corrects (gated delta rule), after a short convolution",
     source: "Yang, Kautz and Hatamizadeh 2024, section 3",
     example: "{ kind = \"gated_delta\", n_heads = 4, d_key = 64, d_value = 128 }",
 };
@@ -157,14 +157,14 @@ impl GatedDeltaConfig {
             && !d_model.is_multiple_of(n_heads)
         {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or give {key}"
+                "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or set {key}"
             );
             return at.fault(&["n_heads", "model.d_model"], rule);
         }
         let mixed = self.convolution_channels(d_model);
         if mixed > MAX_WIDTH {
             let rule = format!(
-                "queries, keys and values have {mixed} numbers; at most {MAX_WIDTH} can be had"
+                "queries, keys and values have {mixed} elements; at most {MAX_WIDTH} are allowed"
             );
             at.fault(&["n_heads"], rule);
         }

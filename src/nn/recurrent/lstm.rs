@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "lstm",
-    summary: "long short-term memory: input, forget and output gates around a memory",
+    summary: "long short-term memory: input, forget and output gates around a memory cell",
     source: "Hochreiter and Schmidhuber 1997; Gers et al. 2000; torch's nn.LSTM",
     example: "{ kind = \"lstm\", bias = true, forget_bias = 1.0 }",
 };
@@ -34,11 +34,11 @@ impl LstmConfig {
         match self.forget_bias {
             Some(value) if !self.bias => at.fault(
                 &["forget_bias", "bias"],
-                format!("forget_bias = {value:?} has no effect: bias is false; leave it out"),
+                format!("forget_bias = {value:?} has no effect: bias is false; remove it"),
             ),
             Some(value) if !value.is_finite() => at.fault(
                 &["forget_bias"],
-                format!("forget_bias = {value:?} is not a number"),
+                format!("forget_bias = {value:?} must be a finite number"),
             ),
             Some(_) | None => {}
         }

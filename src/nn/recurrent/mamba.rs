@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "mamba",
-    summary: "a selective state space behind a short convolution, with a gate; its paper has no feed-forward layer beside it",
+    summary: "selective state space after a short convolution, with a gate; the paper uses no feed-forward layers",
     source: "Gu and Dao 2023, section 3.4",
     example: "{ kind = \"mamba\", d_state = 16, expand = 2, d_conv = 4 }",
 };
@@ -105,7 +105,7 @@ impl MambaConfig {
         let channels = d_model.map_or(0, |d| self.channels(d));
         if channels > MAX_WIDTH {
             let rule = format!(
-                "expand = {} makes {channels} channels; at most {MAX_WIDTH} can be had",
+                "expand = {} makes {channels} channels; at most {MAX_WIDTH} are allowed",
                 self.expand
             );
             at.fault(&["expand"], rule);

@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "mamba2",
-    summary: "a state space by heads, computed as products of matrices in chunks, with a gate and a norm; its paper has no feed-forward layer beside it",
+    summary: "state space by heads, as chunked matrix products, with gate and norm; the paper uses no feed-forward layers",
     source: "Dao and Gu 2024, section 7.1",
     example: "{ kind = \"mamba2\", d_state = 128, expand = 2, d_conv = 4 }",
 };
@@ -148,8 +148,8 @@ impl Mamba2Config {
             && !(least >= 0.0 && least < most && most.is_finite())
         {
             let rule = format!(
-                "dt_limit = [{least:?}, {most:?}] is no range of steps: the first number is at least 0 and below the second, \
-                 and both are finite"
+                "dt_limit = [{least:?}, {most:?}] is not a valid range: the first number must be at least 0 and below the second, \
+                 and both must be finite"
             );
             at.fault(&["dt_limit"], rule);
         }
@@ -160,7 +160,7 @@ impl Mamba2Config {
         let (channels, mixed) = (self.channels(d_model), self.convolution_channels(d_model));
         if mixed > MAX_WIDTH {
             let rule = format!(
-                "expand = {} and n_groups = {} make {mixed} channels; at most {MAX_WIDTH} can be had",
+                "expand = {} and n_groups = {} make {mixed} channels; at most {MAX_WIDTH} are allowed",
                 self.expand, self.n_groups
             );
             return at.fault(&["expand", "n_groups"], rule);

@@ -24,7 +24,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "retention",
-    summary: "a map of keys to values that decays at a fixed rate for each head (multi-scale retention), with rotation, a gate and a norm",
+    summary: "key-value state with a fixed decay per head (multi-scale retention), with rotation, gate and norm",
     source: "Sun et al. 2023, section 2.2",
     example: "{ kind = \"retention\", n_heads = 4 }",
 };
@@ -129,14 +129,14 @@ impl RetentionConfig {
             && !d_model.is_multiple_of(n_heads)
         {
             let rule = format!(
-                "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or give {key}"
+                "d_model = {d_model} is not a multiple of n_heads = {n_heads}; change one, or set {key}"
             );
             return at.fault(&["n_heads", "model.d_model"], rule);
         }
         let d_key = self.d_key(d_model);
         if self.rotation && !d_key.is_multiple_of(2) {
             let rule = format!(
-                "rotation turns pairs of numbers, and d_key = {d_key} is odd; change it, or give rotation = false"
+                "rotation acts on pairs of elements, but d_key = {d_key} is odd; change it, or set rotation = false"
             );
             let key = if self.d_key.is_some() {
                 "d_key"
@@ -148,7 +148,7 @@ impl RetentionConfig {
         let mixed = self.qkv_width(d_model);
         if mixed > MAX_WIDTH {
             let rule = format!(
-                "queries, keys and values have {mixed} numbers; at most {MAX_WIDTH} can be had"
+                "queries, keys and values have {mixed} elements; at most {MAX_WIDTH} are allowed"
             );
             at.fault(&["n_heads"], rule);
         }

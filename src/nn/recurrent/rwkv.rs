@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv",
-    summary: "an average of values whose weights decay with the distance, behind a mix of neighbours",
+    summary: "an average of values whose weights decay with the distance, after a mix of neighbours",
     source: "Peng et al. 2023, section 3.1.2",
     example: "{ kind = \"rwkv\" }",
 };

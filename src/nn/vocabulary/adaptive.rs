@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "adaptive",
-    summary: "clusters of tokens by frequency: narrower vectors and a score of their own for rare ones",
+    summary: "clusters of tokens by frequency: narrower vectors and separate scores for rare tokens",
     source: "Grave et al. 2017; Baevski and Auli 2019; Dai et al. 2019",
     example: "{ kind = \"adaptive\", cutoffs = [20, 40], div_val = 4, tie_projs = \"tails\" }",
 };
@@ -95,7 +95,7 @@ impl AdaptiveConfig {
             at.fault(
                 &["cutoffs", "kind"],
                 format!(
-                    "cutoffs = {:?} must be one or more ids above 0, each above the one before it, such as [2000, 10000]",
+                    "cutoffs = {:?} must be one or more ids above 0, each above the one before it, for example [2000, 10000]",
                     self.cutoffs
                 ),
             );
@@ -125,8 +125,7 @@ impl AdaptiveConfig {
         if self.tie_projs != TieProjs::None && self.projections(d_model) == ProjectionLayout::None {
             at.fault(
                 &["tie_projs", "div_val"],
-                "tie_projs has no effect: with div_val = 1 and vectors of d_model elements there are no projections; leave \
-                 it out",
+                "tie_projs has no effect: with div_val = 1 and vectors of d_model elements there are no projections; remove it",
             );
         }
     }

@@ -76,16 +76,14 @@ impl VocabularyConfig {
                 if smooths {
                     at.fault(
                         &["task.label_smoothing", "model.vocabulary.kind"],
-                        "label_smoothing spreads probability over the whole vocabulary, and vocabulary = \"adaptive\" \
-                         scores rare tokens where they are the target alone; leave label_smoothing out, or use \
-                         vocabulary = \"full\"",
+                        "label_smoothing spreads probability over the whole vocabulary, but vocabulary = \"adaptive\" scores rare \
+                         tokens only where they are the target; remove label_smoothing, or use vocabulary = \"full\"",
                     );
                 }
                 if head_bias {
                     at.fault(
                         &["head_bias", "model.vocabulary.kind"],
-                        "head_bias = true has no effect with vocabulary = \"adaptive\", whose key `bias` says it; leave \
-                         it out",
+                        "head_bias = true has no effect with vocabulary = \"adaptive\", which has its own key `bias`; remove it",
                     );
                 }
             }

@@ -183,14 +183,14 @@ pub fn group(runs: &[Run], each: bool) -> Vec<Arm> {
 pub fn require_comparable(folder: &SweepFolder, runs: &[Run], each: bool) -> Result<()> {
     let shown = folder.path.display();
     if each {
-        let remedy = format!("name its runs instead, such as {shown}/cells/*/seed-*/");
+        let remedy = format!("name its runs instead, for example {shown}/cells/*/seed-*/");
         return Err(Error::usage(format!(
-            "--each: the arms of a sweep are those of its plan; {remedy}"
+            "--each has no effect on a sweep, whose plan defines the arms; {remedy}"
         )));
     }
     if runs.is_empty() {
         return Err(Error::usage(format!(
-            "{shown}: no run of the sweep was begun yet"
+            "{shown}: no run of the sweep has started yet"
         )));
     }
     Ok(())

@@ -105,7 +105,7 @@ pub fn compare(selection: impl Into<Selection>, options: &Options) -> Result<Com
     let Selection { runs, sweep } = selection.into();
     if let Some(value) = options.reach.filter(|value| !value.is_finite()) {
         return Err(Error::usage(format!(
-            "--reach: {value} is no value to reach"
+            "--reach: {value} must be a finite number"
         )));
     }
     let (sweep, mut arms) = match sweep {

@@ -41,20 +41,20 @@ pub fn notes(compared: ComparedRuns, metric: &str) -> Vec<String> {
     let of_examples = examples::differing_examples(&made, split);
     let of_measure = differing_keys(&made, metric);
     let tokens = match is_loss(metric) && of_measure.iter().all(|key| key.starts_with(TOKENIZER)) {
-        true => ", and bits_per_byte alone compares texts that are cut otherwise",
+        true => " (only bits_per_byte is comparable between tokenizers)",
         false => "",
     };
     let notes = [
         (!of_examples.is_empty()).then(|| {
             format!(
-                "runs differ in their {split} examples ({}): {metric} is of other examples in each, and such differences are \
+                "runs differ in their {split} examples ({}): {metric} is measured on different examples, so their differences are \
                  not tested",
                 of_examples.join("; ")
             )
         }),
         (!of_measure.is_empty()).then(|| {
             format!(
-                "runs differ in keys that define {metric} ({}): it is another measure in each{tokens}; such differences are \
+                "runs differ in keys that define {metric} ({}): its values are not comparable{tokens}, so their differences are \
                  not tested",
                 of_measure.join("; ")
             )

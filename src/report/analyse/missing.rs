@@ -30,7 +30,7 @@ pub fn notes(
         let notes = lacking.into_iter().map(|(missing, names)| {
             let all = arm.counted.len();
             format!(
-                "{}: {}: of {} of {all} runs ({})",
+                "{}: {}: mean over {} of {all} runs ({})",
                 arm.id,
                 names.join(", "),
                 all - missing.len(),
@@ -43,7 +43,7 @@ pub fn notes(
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
         notes.push(format!(
-            "{more} more means are of fewer runs than their arms have"
+            "{more} more means are over fewer runs than their arms have"
         ));
     }
     notes

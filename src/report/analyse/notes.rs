@@ -40,7 +40,7 @@ pub fn notes(
     notes.extend(changed_setting_notes(runs, arms));
     for run in runs.iter().filter(|run| run.edited) {
         notes.push(format!(
-            "{}: resolved.toml was changed by hand since the run wrote it: it may not say what the run was trained with",
+            "{}: resolved.toml was edited after the run wrote it and may differ from the settings of the training",
             run.title
         ));
     }
@@ -61,7 +61,7 @@ pub fn notes(
     let tests = tests.count();
     if tests > 1 {
         notes.push(format!(
-            "p values are corrected for {tests} arms (Holm 1979); intervals are not: each holds for its arm alone"
+            "p values are corrected for {tests} arms (Holm 1979); intervals are not corrected: each applies to its own arm"
         ));
     }
     notes
@@ -74,9 +74,9 @@ fn unfinished_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         for &i in &arm.members {
             let (run, state) = (&runs[i], runs[i].state());
             let out = match arm.counted.as_slice() {
-                [] => "; left out of means",
+                [] => "; excluded from means",
                 counted if counted.contains(&i) => "",
-                _ => "; left out of means and curves",
+                _ => "; excluded from means and curves",
             };
             // The runs stopped by successive halving get one common note (`searched`).
             if state != "done"
@@ -105,7 +105,7 @@ fn repeated_seed_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         };
         (!titles.is_empty()).then(|| {
             format!(
-                "{}: a seed counts once, in the run that is named last: {}{more} left out of means and curves",
+                "{}: a seed counts once, in the run that is named last: {}{more} excluded from means and curves",
                 arm.id,
                 titles.join(", ")
             )
@@ -137,14 +137,14 @@ fn halving_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
     };
     vec![
         format!(
-            "{} of {} arms were stopped at rungs ({}); they are in no mean",
+            "{} of {} arms were stopped at rungs ({}); they are excluded from means",
             stopped.len(),
             arms.len(),
             each.join(", ")
         ),
         format!(
-            "the arms that were left were chosen by values of {of}, which flatters them: no difference is tested; train \
-             them again with other seeds to compare them"
+            "the remaining arms were selected by values of {of}, which biases their results: no difference is tested; train them \
+             again with other seeds to compare them"
         ),
     ]
 }
@@ -165,8 +165,8 @@ fn partial_split_note(runs: &[Run], split: &str) -> Option<String> {
         false => format!(": {}", parts.join(" | ")),
     };
     Some(format!(
-        "best {split} values and curves are of part of the split (train.eval_batches){named}; final values are of all of it \
-         unless they say `part`"
+        "best {split} values and curves cover part of the split (train.eval_batches){named}; final values cover all of it unless \
+         they are marked `part`"
     ))
 }
 
@@ -189,7 +189,9 @@ fn changed_setting_notes(runs: &[Run], arms: &[Arm]) -> Vec<String> {
         .collect();
     if let Some(more) = notes.len().checked_sub(NAMED + 1).map(|n| n + 1) {
         notes.truncate(NAMED);
-        notes.push(format!("settings of {more} more runs changed on the way"));
+        notes.push(format!(
+            "settings of {more} more runs changed during training"
+        ));
     }
     notes
 }
@@ -251,7 +253,7 @@ fn machine_notes(runs: &[Run]) -> Vec<String> {
             let values: Vec<&str> = values.into_iter().collect();
             let why = match MACHINE.contains(&key) {
                 true => "do not compare speeds",
-                false => "results may differ for that alone",
+                false => "results may differ for this reason alone",
             };
             notes.push(format!(
                 "runs differ in {key}: {}; {why}",

@@ -45,7 +45,7 @@ impl Selection {
             ([(named, _), ..], _) => {
                 let named = named.display();
                 Err(Error::usage(format!(
-                    "{named} is a sweep: compare it alone, or name its runs, such as {named}/cells/*/seed-*/"
+                    "{named} is a sweep: compare it alone, or name its runs, for example {named}/cells/*/seed-*/"
                 )))
             }
         }

@@ -33,7 +33,7 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
     } else {
         let (n, shown) = (inside.len(), path.display());
         return Fault::new(format!(
-            "{shown}: not a run folder, but it holds {n}: name them, such as {shown}/*"
+            "{shown}: not a run folder, but it contains {n}: name them, for example {shown}/*"
         ));
     };
     let parent = match folder.parent() {
@@ -69,10 +69,10 @@ pub fn not_a_run(path: &Path, folder: &Path) -> Fault {
         ),
         None => match names[..runs].first() {
             Some(one) => format!(
-                "; there are runs, such as {}",
+                "; there are runs, for example {}",
                 one.strip_prefix(".").unwrap_or(one).display()
             ),
-            None => "; `formwork train` makes one".into(),
+            None => "; `formwork train` creates one".into(),
         },
     };
     Fault::new(format!("{}: {what}{remedy}", path.display()))

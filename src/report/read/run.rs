@@ -198,7 +198,7 @@ fn require_different(paths: &[PathBuf]) -> Result<()> {
         };
         if let Some(before) = seen.insert(folder, path) {
             return Err(Error::usage(format!(
-                "{} and {} are one run: name it once",
+                "{} and {} are the same run: name it once",
                 before.display(),
                 path.display()
             )));

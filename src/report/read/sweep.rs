@@ -60,10 +60,10 @@ impl SweepPlan {
         let twice = |set: &mut BTreeSet<String>, name: String| !set.insert(name);
         for arm in &self.arms {
             if !plain(&arm.folder) {
-                return Some(format!("{:?} is no folder of an arm", arm.folder));
+                return Some(format!("{:?} is not a folder of an arm", arm.folder));
             }
             if twice(&mut names, arm.name.clone()) || twice(&mut folders, arm.folder.clone()) {
-                return Some(format!("the arm `{}` is there twice", arm.name));
+                return Some(format!("the arm `{}` occurs twice", arm.name));
             }
         }
         let mut again = self
@@ -72,7 +72,7 @@ impl SweepPlan {
             .filter(|s| twice(&mut seeds, s.to_string()));
         again
             .next()
-            .map(|seed| format!("the seed {seed} is there twice"))
+            .map(|seed| format!("the seed {seed} occurs twice"))
     }
 }
 

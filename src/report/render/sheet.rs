@@ -200,7 +200,7 @@ fn build(c: &Comparison, detail: Detail) -> Sheet {
             text: n(r).to_string(),
             value: Some(n(r) as f64),
         });
-        sheet.add("n", "runs that the final value is of", cells);
+        sheet.add("n", "number of runs behind the final value", cells);
     } else if several {
         let cells = c.arms.iter().map(|a| seeds(&runs(&a.members))).collect();
         sheet.add("runs", "number of runs and their seeds", cells);
@@ -303,7 +303,7 @@ fn others(sheet: &mut Sheet, c: &Comparison, detail: Detail) {
             let marks: Vec<String> = earlier_step_mark(steps).into_iter().collect();
             with_marks(summary(of_arm(&arm.counted).as_ref()), &marks)
         });
-        let hint = "from scores.json; of the run's last step where it names no other";
+        let hint = "from scores.json; at the run's last step unless another step is given";
         sheet.add(format!("{split} {metric}"), hint, cells.collect());
     }
 }

@@ -27,7 +27,7 @@ use std::collections::HashMap;
 /// Its entry in the list of kinds.
 pub const KIND: Kind = Kind {
     kind: "admin",
-    summary: "a learned scale of each skip, as large at the start as the results before it (norm_placement \"post\")",
+    summary: "a learned scale for each skip, initially as large as the results before it (norm_placement \"post\")",
     source: "Liu et al. 2020, Admin",
     example: "{ kind = \"admin\" }",
 };
@@ -101,8 +101,8 @@ fn initial_scales(branches: &ResidualMoments) -> Result<HashMap<ParamId, f32>> {
             let omega = sum.map_or(1.0, f64::sqrt);
             if !((omega as f32).is_normal() && omega > 0.0) {
                 return Err(Error::run(format!(
-                    "residual_scale = \"admin\": results of the untrained layers give a skip the scale {omega:?}; begin with other \
-                     weights ([model] init) or another learning set"
+                    "residual_scale = \"admin\": the results of the untrained layers set the scale of a skip to {omega:?}; change \
+                     the initial weights ([model] init) or the training set"
                 )));
             }
             scales.insert(branch.skip, omega as f32);

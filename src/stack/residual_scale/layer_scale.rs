@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// Its entry in the list of kinds.
 pub const KIND: Kind = Kind {
     kind: "layer_scale",
-    summary: "a learned gain for each channel, small at the start",
+    summary: "a learned gain for each channel, initially small",
     source: "Touvron et al. 2021, CaiT; DINOv2",
     example: "{ kind = \"layer_scale\", init = 1e-4 }",
 };

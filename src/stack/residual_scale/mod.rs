@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "none",
-        summary: "results join the stream as they are",
+        summary: "results are added to the residual stream unscaled",
         source: "Vaswani et al. 2017",
         example: "{ kind = \"none\" }",
     },

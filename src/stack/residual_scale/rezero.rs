@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Its entry in the list of kinds.
 pub const KIND: Kind = Kind {
     kind: "rezero",
-    summary: "one learned number for each result, 0 at the start",
+    summary: "one learned factor for each result, initially 0",
     source: "Bachlechner et al. 2020, ReZero",
     example: "{ kind = \"rezero\" }",
 };

@@ -20,7 +20,7 @@ use std::path::PathBuf;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "distillation",
-    summary: "another task, learned from a teacher beside the data: soft targets, hidden states, or a teacher's classes",
+    summary: "another task, also learned from a teacher: soft targets, hidden states, or the teacher's classes",
     source: "Hinton et al. 2015; Sanh et al. 2019; Touvron et al. 2021",
     example: "{ kind = \"distillation\", teacher = \"checkpoints/bert\", of = { kind = \"masked_lm\" } }",
 };
@@ -130,7 +130,7 @@ impl DistillationConfig {
         }
         if self.soft == 0.0 && self.cosine == 0.0 {
             let rule = format!(
-                "soft = 0.0 and cosine = 0.0 leave nothing of the teacher; use kind = \"{}\" without one",
+                "soft = 0.0 and cosine = 0.0 disable the teacher; use kind = \"{}\" without a teacher",
                 self.of.kind()
             );
             at.fault(&["soft", "cosine"], rule);
@@ -138,15 +138,15 @@ impl DistillationConfig {
         let unread = [
             (
                 self.hard_labels,
-                "hard_labels = true takes the likeliest class",
+                "hard_labels = true uses only the most likely class",
             ),
-            (self.soft == 0.0, "soft = 0.0 takes no soft targets"),
+            (self.soft == 0.0, "soft = 0.0 uses no soft targets"),
         ];
         if let (Some(temperature), Some((_, why))) = (
             self.temperature,
             unread.into_iter().find(|(unread, _)| *unread),
         ) {
-            let rule = format!("temperature = {temperature:?} has no effect: {why}; leave it out");
+            let rule = format!("temperature = {temperature:?} has no effect: {why}; remove it");
             at.fault(&["temperature"], rule);
         }
         if let Some(temperature) = self.temperature {
@@ -155,7 +155,7 @@ impl DistillationConfig {
         if self.hard_labels && self.soft == 0.0 {
             at.fault(
                 &["hard_labels", "soft"],
-                "hard_labels = true has no effect: soft = 0.0 is the weight of the teacher's classes; give it one",
+                "hard_labels = true has no effect: soft = 0.0 is the weight of the teacher's classes; set it above 0",
             );
         }
     }
@@ -215,12 +215,12 @@ impl TaskFacts for DistillationConfig {
         {
             at.fault(
                 &["task.of.second_target", "task.of.intermediate_layers"],
-                "intermediate_layers and second_target have no effect: a teacher has no such predictions; leave them out",
+                "intermediate_layers and second_target have no effect: a teacher has no such predictions; remove them",
             );
         }
         if !self.inner_facts().can_be_distilled() {
             let remedy = match DISTILLABLE_KINDS.contains(&kind) {
-                true => " with towers; leave them out".to_owned(),
+                true => " with towers; remove them".to_owned(),
                 false => format!("; allowed: {}", DISTILLABLE_KINDS.join(", ")),
             };
             at.fault(
@@ -232,7 +232,7 @@ impl TaskFacts for DistillationConfig {
         if self.hard_labels && !classes {
             at.fault(
                 &["hard_labels", "task.of.kind"],
-                format!("hard_labels = true needs classes, and of = {{ kind = \"{kind}\" }} has none; leave it out"),
+                format!("hard_labels = true needs classes, but of = {{ kind = \"{kind}\" }} has none; remove it"),
             );
         }
         at.nested("of", |at| self.inner_facts().faults(at));

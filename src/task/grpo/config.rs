@@ -22,7 +22,7 @@ use std::path::PathBuf;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "grpo",
-    summary: "completions that the model writes itself, rewarded by right answers or a model of rewards: GRPO, with Dr. GRPO's and DAPO's losses",
+    summary: "sampled completions, rewarded by right answers or a reward model: GRPO, with Dr. GRPO's and DAPO's losses",
     source: "Shao et al., arXiv:2402.03300, section 4; Yu et al., arXiv:2503.14476; Liu et al., arXiv:2503.20783",
     example: "{ kind = \"grpo\", beta = 0.0 }",
 };
@@ -215,17 +215,20 @@ impl GrpoConfig {
     fn sampling_faults(&self, at: &mut TableFaults) {
         at.positive("temperature", self.temperature);
         if self.top_k == Some(0) {
-            at.fault(&["top_k"], "top_k = 0 leaves no token; leave it out");
+            at.fault(
+                &["top_k"],
+                "top_k = 0 must be at least 1; remove it to sample from all tokens",
+            );
         }
         if self.top_k == Some(1) {
-            let rule = "top_k = 1 always draws the likeliest token, so that the completions of a group are one; leave it out";
+            let rule = "top_k = 1 always samples the most likely token, so all completions of a group are equal; remove it";
             at.fault(&["top_k"], rule);
         }
         if let Some(p) = self.top_p.filter(|p| !(*p > 0.0 && *p <= 1.0)) {
             at.fault(&["top_p"], format!("top_p = {p:?} is not in (0, 1]"));
         }
         if self.max_new_tokens == Some(0) {
-            let rule = "max_new_tokens = 0 leaves nothing to write; give at least 1";
+            let rule = "max_new_tokens = 0 allows no tokens; set at least 1";
             at.fault(&["max_new_tokens"], rule);
         }
     }
@@ -245,15 +248,15 @@ impl GrpoConfig {
             let Some(value) = value else { continue };
             if self.updates == 1 {
                 let rule = format!(
-                    "{key} = {value:?} has no effect with updates = 1: the policy that is trained is the one that sampled, and no ratio \
-                     leaves 1; leave it out, or set updates"
+                    "{key} = {value:?} has no effect with updates = 1: the trained policy is the one that sampled, so every ratio is 1; \
+                     remove it, or set updates"
                 );
                 at.fault(&[key, "updates"], rule);
             }
             at.positive(key, value);
         }
         if let Some(epsilon) = self.epsilon.filter(|epsilon| *epsilon >= 1.0) {
-            let rule = format!("epsilon = {epsilon:?} must be below 1, where no ratio is");
+            let rule = format!("epsilon = {epsilon:?} must be below 1, since ratios are positive");
             at.fault(&["epsilon"], rule);
         }
     }
@@ -305,9 +308,8 @@ impl TaskFacts for GrpoConfig {
             ("reference_checkpoint", self.reference_checkpoint.is_some()),
         ];
         for (key, _) in keys.iter().filter(|(_, given)| *given && self.beta == 0.0) {
-            let rule = format!(
-                "{key} has no effect with beta = 0.0, which does without a reference; leave it out"
-            );
+            let rule =
+                format!("{key} has no effect with beta = 0.0, which uses no reference; remove it");
             at.fault(&[*key, "beta"], rule);
         }
         if self.beta != 0.0 {

@@ -77,7 +77,10 @@ impl CompletionReward {
         if let Some(number) = self.run().and_then(|run| run.too_long)
             && !number.is_finite()
         {
-            at.fault(&["too_long"], format!("too_long = {number} is no number"));
+            at.fault(
+                &["too_long"],
+                format!("too_long = {number} is not a finite number"),
+            );
         }
     }
 

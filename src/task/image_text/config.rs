@@ -164,7 +164,7 @@ impl TaskFacts for ImageTextConfig {
     fn data_fault(&self, train: &dyn Source) -> Result<Option<String>> {
         let (images, least) = (train.len(), self.group.unwrap_or(2));
         Ok((images < least).then(|| {
-            format!("[data] has {images} image(s) to train on, and each is told from others: {least} at least")
+            format!("[data] has {images} image(s) to train on, but each is compared with others: at least {least} are needed")
         }))
     }
 
@@ -195,7 +195,7 @@ impl TaskFacts for ImageTextConfig {
         for (key, id) in [("end.id", end), ("fill", self.fill)] {
             if let Some(id) = id.filter(|id| tokens > 0 && *id as usize >= tokens) {
                 return Err(Error::usage(format!(
-                    "[task] {key} = {id} is no token: the vocabulary has {tokens}, numbered from 0"
+                    "[task] {key} = {id} is not a token: the vocabulary has {tokens}, numbered from 0"
                 )));
             }
         }
@@ -204,7 +204,7 @@ impl TaskFacts for ImageTextConfig {
         }
         let network = TwoTowers::new(&model.restricted_to(&self.demand()), inputs);
         let network = network.ok_or_else(|| {
-            Error::usage("[task] image_text compares images with texts; the data has no images, or [model] has no network for them")
+            Error::usage("[task] image_text needs images; the data has no images, or [model] has no network for them")
         })?;
         Ok(Some(AnyTask::ImageText(ImageText::new(
             network, self, inputs,

@@ -42,7 +42,7 @@ use burn::tensor::{Device, Tensor};
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "image_text",
-    summary: "images that find their texts and texts that find their images, with two towers",
+    summary: "matching of images and texts in both directions, with two towers",
     source: "Radford et al. 2021, CLIP; Zhai et al. 2023, SigLIP",
     example: "{ kind = \"image_text\" }",
 };

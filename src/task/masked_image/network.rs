@@ -47,9 +47,7 @@ impl MaskedImage {
         inputs: &BuildContext,
     ) -> Result<Self> {
         let image = inputs.shape.image.ok_or_else(|| {
-            Error::usage(
-                "[task] masked_image tells the pixels of hidden patches; the data has no images",
-            )
+            Error::usage("[task] masked_image needs images; the data has no images")
         })?;
         let [_, height, width] = image;
         if let Some((table, misfit)) = model.misfit(height, width) {

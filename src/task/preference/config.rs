@@ -19,7 +19,7 @@ use std::path::PathBuf;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "preference",
-    summary: "the better of two texts before the worse, beside a frozen reference: DPO, with losses of SLiC-HF and IPO",
+    summary: "the better of two texts over the worse, relative to a frozen reference: DPO, with losses of SLiC-HF and IPO",
     source: "Rafailov et al., arXiv:2305.18290; Zhao et al., arXiv:2305.10425; Azar et al., arXiv:2310.12036",
     example: "{ kind = \"preference\" }",
 };
@@ -141,13 +141,13 @@ impl TaskFacts for PreferenceConfig {
         let smoothing = self.label_smoothing;
         if !(0.0..0.5).contains(&smoothing) {
             let rule = format!(
-                "label_smoothing = {smoothing:?} must be at least 0 and below 0.5, at which a pair says nothing"
+                "label_smoothing = {smoothing:?} must be at least 0 and below 0.5, at which a pair carries no information"
             );
             at.fault(&["label_smoothing"], rule);
         }
         if smoothing != 0.0 && self.loss != PreferenceLoss::Sigmoid {
             let rule = format!(
-                "label_smoothing = {smoothing:?} has no effect with loss = \"{}\"; leave it out, or use \"sigmoid\"",
+                "label_smoothing = {smoothing:?} has no effect with loss = \"{}\"; remove it, or use \"sigmoid\"",
                 self.loss.name()
             );
             at.fault(&["label_smoothing", "loss"], rule);

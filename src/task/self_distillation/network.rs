@@ -72,9 +72,7 @@ impl SelfDistillation {
         inputs: &BuildContext,
     ) -> Result<Self> {
         let image = inputs.shape.image.ok_or_else(|| {
-            Error::usage(
-                "[task] self_distillation compares views of images; the data has no images",
-            )
+            Error::usage("[task] self_distillation needs images; the data has no images")
         })?;
         let [channels, height, width] = image;
         if let Some((table, misfit)) = model.misfit(height, width) {

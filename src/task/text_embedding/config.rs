@@ -114,7 +114,7 @@ impl TextEmbeddingConfig {
             ),
         };
         for (key, _) in keys.into_iter().filter(|(_, given)| *given) {
-            let rule = format!("{key} has no effect with loss = \"{loss}\"; leave it out");
+            let rule = format!("{key} has no effect with loss = \"{loss}\"; remove it");
             at.fault(&[key, "loss"], rule);
         }
     }
@@ -125,7 +125,7 @@ pub(in crate::task) fn group_faults(group: Option<usize>, at: &mut TableFaults) 
     if at.count("group", group.unwrap_or(2), LARGEST_GROUP) && group == Some(1) {
         at.fault(
             &["group"],
-            "group = 1 leaves a pair nothing to be told from; set 2 or more",
+            "group = 1 leaves no other pair to compare with; set 2 or more",
         );
     }
 }
@@ -164,7 +164,8 @@ impl TaskFacts for TextEmbeddingConfig {
         self.idle_keys(at);
         let temperature = self.temperature.unwrap_or(1.0);
         if !(LEAST_TEMPERATURE..=f64::MAX).contains(&temperature) {
-            let rule = format!("temperature = {temperature:?} is not {LEAST_TEMPERATURE} or more");
+            let rule =
+                format!("temperature = {temperature:?} must be at least {LEAST_TEMPERATURE}");
             at.fault(&["temperature"], rule);
         }
         at.positive("top_score", self.top_score.unwrap_or(1.0));
@@ -191,7 +192,7 @@ impl TaskFacts for TextEmbeddingConfig {
         if self.loss != EmbeddingLoss::Cosine {
             let (pairs, least) = (train.len(), self.group.unwrap_or(2));
             return Ok((pairs < least).then(|| {
-                format!("[data] has {pairs} pair(s) to train on, and each is told from others: {least} at least")
+                format!("[data] has {pairs} pair(s) to train on, but each is compared with others: at least {least} are needed")
             }));
         }
         let mut largest = 0.0f32;
@@ -202,8 +203,8 @@ impl TaskFacts for TextEmbeddingConfig {
         let top = self.top_score.unwrap_or(1.0);
         Ok((f64::from(largest) > top).then(|| {
             format!(
-                "[task] top_score = {top}, the score that a cosine of 1 stands for, and the data has scores up to {largest}: no \
-                 cosine reaches them; set top_score = {largest:?}"
+                "[task] top_score = {top} is the score of a cosine of 1, but the data has scores up to {largest}, which no \
+                 cosine reaches; set top_score = {largest:?}"
             )
         }))
     }

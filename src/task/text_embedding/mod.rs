@@ -38,7 +38,7 @@ use losses::Groups;
 /// The entry of this kind among the kinds of `[task]`.
 pub const KIND: Kind = Kind {
     kind: "text_embedding",
-    summary: "vectors of texts whose cosines say which belong together, with an encoder, a decoder or recurrent cells",
+    summary: "vectors of texts whose cosines measure similarity, with an encoder, a decoder or recurrent cells",
     source: "Reimers and Gurevych, arXiv:1908.10084; Karpukhin et al., arXiv:2004.04906; Gao et al., arXiv:2104.08821",
     example: "{ kind = \"text_embedding\" }",
 };

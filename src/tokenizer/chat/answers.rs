@@ -69,8 +69,8 @@ impl ChatTemplate {
         let whole = self.run(&[prompt, said].concat(), tools, false)?;
         let start = self.start(prompt, tools, &whole)?;
         let start = start.ok_or(
-            "the chat template writes the prompt otherwise once an answer follows, so that the place of the answer is not known; \
-             name another one as [data] template",
+            "the chat template formats the prompt differently when an answer follows, so the position of the answer is unknown; name another \
+             template with [data] template",
         )?;
         // Tags write no text, so their characters before the answer do not count.
         let start = tags::parts(&whole[..start]).text.len();
@@ -153,8 +153,8 @@ pub(super) fn require_each_marked(
     match marked == messages {
         true => Ok(()),
         false => Err(format!(
-            "the chat template marks {marked} parts with {{% generation %}}, and there are {messages} messages of the assistant, so \
-             that it is not known which of them `weight` or `train` leaves out; mark each message once"
+            "the chat template marks {marked} parts with {{% generation %}}, but there are {messages} messages of the assistant, so `weight` and \
+             `train` cannot exclude single messages; mark each message once"
         )),
     }
 }
@@ -166,8 +166,8 @@ fn position_error(number: usize, answers: Answers) -> String {
         Answers::Last => "",
     };
     format!(
-        "the chat template writes message {} otherwise once others follow, so that its place in the text is not known; mark \
-         answers in the template with {{% generation %}} and {{% endgeneration %}}{last}",
+        "the chat template formats message {} differently when others follow, so its position in the text is unknown; mark answers in the template \
+         with {{% generation %}} and {{% endgeneration %}}{last}",
         number + 1
     )
 }

@@ -101,7 +101,7 @@ fn clause(error: &Error) -> String {
 /// If the text is not a date.
 pub(super) fn date(text: &str) -> Result<NaiveDate, String> {
     let date = NaiveDate::parse_from_str(text, "%Y-%m-%d");
-    date.map_err(|_| format!("`{text}` is no date like 2024-07-26"))
+    date.map_err(|_| format!("`{text}` is not a date in the form 2024-07-26"))
 }
 
 /// Formats a date, at midnight, by a format of C's `strftime`.
@@ -111,7 +111,7 @@ fn strftime(date: NaiveDate, format: &str) -> Result<String, Error> {
     let wrong = |_| {
         Error::new(
             ErrorKind::InvalidOperation,
-            format!("`{format}` formats no date"),
+            format!("`{format}` is not a date format"),
         )
     };
     written.map_err(wrong).map(|()| text)

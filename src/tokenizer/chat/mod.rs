@@ -135,7 +135,7 @@ impl ChatTemplate {
             Error::Invalid(vec![Fault {
                 file: Some(path.to_path_buf()),
                 line: None,
-                message: format!("is no chat template: {why}"),
+                message: format!("is not a chat template: {why}"),
             }])
         };
         let text = String::from_utf8(files::read(path).map_err(Error::into_usage_error)?);
@@ -157,7 +157,7 @@ impl ChatTemplate {
     /// If the bytes are not a saved template.
     pub fn from_json(json: &[u8], path: &Path) -> Result<Self> {
         let wrong =
-            |why: String| Error::run(format!("{} is no chat template: {why}", path.display()));
+            |why: String| Error::run(format!("{} is not a chat template: {why}", path.display()));
         let file: File = serde_json::from_slice(json).map_err(|e| wrong(e.to_string()))?;
         Self::of(file).map_err(wrong)
     }
@@ -277,7 +277,7 @@ impl ChatTemplate {
         let program = for_tools.unwrap_or(&self.program);
         program.render(&given).map_err(|why| match self.file.date {
             None if why.contains("callable") && self.text_for(tools).contains(DATE) => {
-                "it asks for a date, and there is none; set [data] date = \"2024-07-26\", or --date of `chat`".into()
+                "the chat template needs a date, but there is none; set [data] date = \"2024-07-26\", or --date of `chat`".into()
             }
             _ => format!("the chat template, {why}"),
         })

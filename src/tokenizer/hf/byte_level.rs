@@ -143,7 +143,7 @@ fn merges(folder: Folder, name: &str, vocab: &Map<String, Value>) -> Result<Vec<
         let mut parts = line.split(' ');
         let (Some(first), Some(second), None) = (parts.next(), parts.next(), parts.next()) else {
             return Err(wrong(format!(
-                "a merge is two tokens with a blank between them, and this is `{line}`"
+                "a merge must be two tokens separated by a space, but this line is `{line}`"
             )));
         };
         for token in [

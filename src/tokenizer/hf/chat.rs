@@ -63,7 +63,7 @@ pub(super) fn read(
     };
     if !others.is_empty() {
         notes.push(format!(
-            "of its chat templates {} are not used: `{DEFAULT}` writes conversations, and `{TOOL_USE}` those with tools",
+            "its chat templates {} are not used: `{DEFAULT}` formats conversations, and `{TOOL_USE}` formats those with tools",
             others.join(", ")
         ));
     }

@@ -47,7 +47,7 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<TokenizerDraft> {
     let vocab = folder.object(VOCAB)?.unwrap_or_default();
     if let Some((language, _)) = vocab.iter().find(|(_, value)| value.is_object()) {
         let message = format!(
-            "has a vocabulary of its own for `{language}` and other languages; write that of one language alone there"
+            "has separate vocabularies for `{language}` and other languages; keep only the vocabulary of one language"
         );
         return Err(fault(&path, message));
     }
@@ -55,7 +55,7 @@ pub fn read(folder: Folder, settings: &mut Settings) -> Result<TokenizerDraft> {
     let said = folder.object(TOKENIZER_CONFIG)?.unwrap_or_default();
     let config = folder.path(TOKENIZER_CONFIG);
     if settings.flag("do_lower_case") == Some(true) {
-        let message = "`do_lower_case` = true writes texts in capitals before they are read, which is not done here; it must be false";
+        let message = "`do_lower_case` = true converts texts to capitals, which is not supported; it must be false";
         return Err(fault(&config, message.to_owned()));
     }
     for (key, usual) in [
@@ -135,7 +135,7 @@ fn characters(tokenizer: &Tokenizer) -> std::result::Result<Map<String, Value>, 
         let single = token.chars().count() == 1;
         if !single && !tokenizer.is_special(id) {
             return Err(format!(
-                "the class has a token for each character, and the vocabulary has `{token}`"
+                "the class needs one token per character, but the vocabulary contains `{token}`"
             ));
         }
         let name = match token.as_str() {
@@ -143,7 +143,7 @@ fn characters(tokenizer: &Tokenizer) -> std::result::Result<Map<String, Value>, 
             _ => token,
         };
         if vocab.insert(name, json!(id)).is_some() {
-            return Err("the class writes a blank as `|`, and the vocabulary has both".into());
+            return Err("the class writes a space as `|`, but the vocabulary contains both".into());
         }
     }
     Ok(vocab)

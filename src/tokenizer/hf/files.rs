@@ -46,7 +46,7 @@ impl Folder<'_> {
             return Err(fault(
                 &path,
                 format!(
-                    "is larger than {} MiB, which no tokenizer is",
+                    "is larger than {} MiB, the limit for a tokenizer file",
                     MOST_BYTES >> 20
                 ),
             ));
@@ -104,8 +104,9 @@ pub fn numbered(path: &Path, vocab: &Map<String, Value>) -> Result<Vec<(String, 
         match id.as_u64().and_then(|id| u32::try_from(id).ok()) {
             Some(id) => tokens.push((token.clone(), id)),
             None => {
-                let message =
-                    format!("the token `{token}` has the id {id}, which is no number below 2^32");
+                let message = format!(
+                    "the token `{token}` has the id {id}, which is not an integer below 2^32"
+                );
                 return Err(fault(path, message));
             }
         }

@@ -98,10 +98,10 @@ pub fn incomplete(path: &Path, family: Family) -> Error {
         path,
         match family {
             Family::M2M100 => {
-                "belongs to M2M100Tokenizer, which needs vocab.json beside it for the numbers of its pieces"
+                "belongs to M2M100Tokenizer, which needs vocab.json beside it for the ids of its pieces"
             }
             _ => {
-                "belongs to NllbTokenizer and has no languages, and no file beside it adds them; get the folder's tokenizer.json"
+                "belongs to NllbTokenizer, but neither it nor a file beside it defines languages; add the folder's tokenizer.json"
             }
         },
     )
@@ -191,7 +191,7 @@ pub fn m2m_100(folder: Folder, settings: &mut Settings) -> Result<TokenizerDraft
     );
     if lost > 0 {
         draft.notes.push(format!(
-            "{lost} pieces of {MODEL} have no number in {VOCAB}: other pieces stand for them, where transformers reads unknown text"
+            "{lost} pieces of {MODEL} have no id in {VOCAB}: other pieces replace them, but transformers reads them as unknown text"
         ));
     }
     // Added tokens of the model get their ids in vocab.json.
@@ -210,7 +210,7 @@ fn codes(folder: Folder, settings: &Settings) -> Result<impl Iterator<Item = &'s
     let found = CODES.iter().find(|(name, _)| *name == wanted);
     let found = found.ok_or_else(|| {
         let hint = suggestion(wanted, CODES.map(|(name, _)| name));
-        let message = format!("`language_codes` = \"{wanted}\" is no list of languages{hint}");
+        let message = format!("`language_codes` = \"{wanted}\" is not a list of languages{hint}");
         fault(&folder.path(TOKENIZER_CONFIG), message)
     });
     found.map(|(_, codes)| codes.split(' '))

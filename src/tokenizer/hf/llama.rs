@@ -65,7 +65,7 @@ pub(super) fn frame_of(settings: &Settings, id: impl Fn(&str) -> Option<u32>) ->
 /// A note, if no file says whether a special token begins a text.
 pub(super) fn unspecified_begin_note(settings: &Settings) -> Option<String> {
     settings.flag("add_bos_token").is_none().then(|| {
-        "no file says `add_bos_token`, so no begin mark is put before a text, as in transformers 5; LLaMA's own code puts one"
+        "no file sets `add_bos_token`, so texts get no begin token, as in transformers 5; LLaMA's original code adds one"
             .into()
     })
 }

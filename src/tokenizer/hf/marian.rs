@@ -109,7 +109,7 @@ fn side_of(
         .filter(|text| !numbers.contains_key(*text))
         .count();
     let notes = (without > 0).then(|| {
-        format!("{without} of {} pieces of {model} have no number in {vocab_name}: other pieces stand for them", scores.len())
+        format!("{without} of {} pieces of {model} have no id in {vocab_name}: other pieces replace them", scores.len())
     });
     // `>>de<<` before a source names the language of its target.
     let codes = tokens

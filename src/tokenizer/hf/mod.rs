@@ -156,8 +156,8 @@ fn unknown_class(path: &Path, class: &str) -> crate::error::Error {
     fault(
         path,
         format!(
-            "belongs to the class {class}, which may number tokens in its own way; write the folder's tokenizer.json with \
-             transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
+            "belongs to the class {class}, which may assign different ids; write the folder's tokenizer.json with transformers: \
+             AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)"
         ),
     )
 }
@@ -224,7 +224,7 @@ fn add(
         match vocab.id(&token.content) {
             Some(known) if known != id => {
                 let message = format!(
-                    "gives the token `{}` the id {known}, and tokenizer_config.json or added_tokens.json {id}",
+                    "gives the token `{}` the id {known}, but tokenizer_config.json or added_tokens.json gives it {id}",
                     token.content
                 );
                 return Err(fault(path, message));
@@ -234,7 +234,7 @@ fn add(
                 let next = vocab.next();
                 if id != next {
                     let message = format!(
-                        "ends before the id {next}, and the next added token, `{}`, has the id {id}",
+                        "ends before the id {next}, but the next added token, `{}`, has the id {id}",
                         token.content
                     );
                     return Err(fault(path, message));

@@ -42,7 +42,7 @@ pub fn write(
         let file: Value = serde_json::from_slice(tokenizer.json()).map_err(wrong)?;
         match Side::of(tokenizer, &file) {
             Ok(side) => sides.push(side),
-            Err(why) => return Ok(Err(format!("that of {name} {why}"))),
+            Err(why) => return Ok(Err(format!("the tokenizer of {name} {why}"))),
         }
     }
     let [source, target] = &sides[..] else {
@@ -50,7 +50,7 @@ pub fn write(
     };
     if source.roles != target.roles || source.ids_of_roles() != target.ids_of_roles() {
         return Ok(Err(
-            "the two do not have the same special tokens with the same ids".into(),
+            "the two tokenizers do not have the same special tokens with the same ids".into(),
         ));
     }
     let separate = source.ids != target.ids;
@@ -96,10 +96,10 @@ impl Side {
     fn of(tokenizer: &Tokenizer, file: &Value) -> std::result::Result<Self, String> {
         let model = &file["model"];
         if model["type"] != "Unigram" || model["byte_fallback"] == true {
-            return Err("is no unigram model over pieces, as SentencePiece's are".into());
+            return Err("is not a unigram model over pieces like SentencePiece's".into());
         }
         let spec = normalizer(file)
-            .ok_or("prepares texts in a way that SentencePiece's normalisers do not have")?;
+            .ok_or("normalises texts in a way that SentencePiece does not support")?;
         let tokens = (0..tokenizer.vocab_size() as u32).map(|id| (tokenizer.token(id), id));
         let ids: Map<String, Value> = tokens
             .filter_map(|(token, id)| Some((token?, json!(id))))

@@ -89,7 +89,7 @@ impl Pieces {
             }
             if sort == PieceKind::Unknown && unknown.replace(id).is_some() {
                 return Err(format!(
-                    "piece {id}, `{text}`, is a second one for unknown text"
+                    "piece {id}, `{text}`, is a second piece for unknown text"
                 ));
             }
             all.push(Piece {
@@ -98,33 +98,36 @@ impl Pieces {
                 sort,
             });
         }
-        let unknown = unknown.ok_or("no piece stands for unknown text")?;
+        let unknown = unknown.ok_or("it has no piece for unknown text")?;
         let trainer = file.trainer_spec.clone().unwrap_or_default();
         let normalizer = file.normalizer_spec.clone().unwrap_or_default();
         let model = match trainer.model_type() {
             1 => Model::Unigram,
             2 => Model::Bpe,
             3 => {
-                return Err("it is of the type `word`, and `unigram` and `bpe` can be read".into());
+                return Err(
+                    "it is of the type `word`, but only `unigram` and `bpe` can be read".into(),
+                );
             }
             4 => {
-                return Err("it is of the type `char`, and `unigram` and `bpe` can be read".into());
+                return Err(
+                    "it is of the type `char`, but only `unigram` and `bpe` can be read".into(),
+                );
             }
             other => {
                 return Err(format!(
-                    "its type is {other}, and 1 (unigram) and 2 (bpe) can be read"
+                    "its type is {other}, but only 1 (unigram) and 2 (bpe) can be read"
                 ));
             }
         };
         if !normalizer.escape_whitespaces() {
             return Err(
-                "its pieces do not write blanks as `▁` (escape_whitespaces = false)".into(),
+                "its pieces do not write spaces as `▁` (escape_whitespaces = false)".into(),
             );
         }
         if trainer.treat_whitespace_as_suffix() {
             return Err(
-                "its pieces have the blank behind a word (treat_whitespace_as_suffix = true), and those with the blank before \
-                 it can be read"
+                "its pieces have the space after a word (treat_whitespace_as_suffix = true), but only pieces with the space before it can be read"
                     .into(),
             );
         }

@@ -78,7 +78,7 @@ pub(super) fn read(mut pieces: Pieces, settings: &mut Settings) -> TokenizerDraf
 
 fn lost_symbol_note(name: &str) -> String {
     format!(
-        "the user-defined symbol {name:?} is not found in texts: the rules of blanks change it before"
+        "the user-defined symbol {name:?} is never found in texts: the whitespace rules change it first"
     )
 }
 

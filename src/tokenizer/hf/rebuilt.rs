@@ -23,8 +23,8 @@ pub fn rebuild_note(tokenizer: &Tokenizer, model_type: &str) -> Option<String> {
     let same = theirs == file && file["model"]["type"] == "BPE";
     (!same).then(|| {
         format!(
-            "AutoTokenizer of transformers 5 reads folders with model_type = \"{model_type}\" with a class that makes its own rules around \
-             the vocabulary, and {NAME} has others: PreTrainedTokenizerFast.from_pretrained reads them as they are"
+            "AutoTokenizer of transformers 5 reads folders with model_type = \"{model_type}\" with a class that builds its own rules around the \
+             vocabulary, but {NAME} has different ones; PreTrainedTokenizerFast.from_pretrained reads them unchanged"
         )
     })
 }

@@ -46,9 +46,9 @@ pub fn read(folder: Folder, name: &str, settings: &mut Settings) -> Result<Token
         Some(_) => Some(Model::Unigram),
         None => None,
     };
-    if wanted.is_some_and(|model| model != pieces.model) {
+    if let Some(wanted) = wanted.filter(|model| *model != pieces.model) {
         let message = format!(
-            "is of the type {:?}, and {family:?} reads {wanted:?}",
+            "is of the type {:?}, but {family:?} needs {wanted:?}",
             pieces.model
         );
         return Err(fault(&path, message));
@@ -146,7 +146,7 @@ fn t5(folder: Folder, pieces: Pieces, settings: &mut Settings) -> Result<Tokeniz
     let mut added = added(&pieces);
     let sentinels = settings.number("extra_ids").unwrap_or(SENTINELS);
     if sentinels > MOST_SENTINELS {
-        let message = format!("`extra_ids` = {sentinels} is more than {MOST_SENTINELS}");
+        let message = format!("`extra_ids` = {sentinels} must be at most {MOST_SENTINELS}");
         return Err(fault(&folder.path("tokenizer_config.json"), message));
     }
     let known: HashMap<String, u32> = vocab

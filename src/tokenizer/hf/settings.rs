@@ -289,7 +289,7 @@ impl Settings {
             let token = AddedToken::read(value, false);
             let (Ok(id), Some(token)) = (id.parse(), token) else {
                 let message = format!(
-                    "`added_tokens_decoder` has the entry \"{id}\": {value}, which is not a token by its id"
+                    "`added_tokens_decoder` has the entry \"{id}\": {value}, which is not an id with its token"
                 );
                 return Err(fault(&folder.path(TOKENIZER_CONFIG), message));
             };

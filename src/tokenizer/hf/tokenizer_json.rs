@@ -61,7 +61,7 @@ pub fn read(folder: Folder) -> Result<HfTokenizer> {
         if found != Some(id) {
             let found = found.map_or("none".to_owned(), |id| id.to_string());
             let message = format!(
-                "gives the added token `{content}` the id {id}, and its vocabulary {found}"
+                "gives the added token `{content}` the id {id}, but its vocabulary gives it {found}"
             );
             return Err(fault(&path, message));
         }
@@ -92,8 +92,8 @@ fn blank_rules_note(file: &Value, settings: &Settings) -> Option<String> {
     let same = file["normalizer"].is_null() && keys.all(|key| words[key] == own[key]);
     (named && file["model"]["byte_fallback"] == true && !same).then(|| {
         format!(
-            "{NAME} has other rules of blanks than LLaMA's class of transformers 5, which makes them anew (`legacy`, \
-             `add_prefix_space`): those of the file are kept, and ids at the beginning of a text and behind marks in it can differ"
+            "{NAME} has different whitespace rules from LLaMA's class in transformers 5, which rebuilds them (`legacy`, `add_prefix_space`): those \
+             of the file are kept, so ids at the beginning of a text and after special tokens can differ"
         )
     })
 }

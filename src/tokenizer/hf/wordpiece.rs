@@ -27,7 +27,7 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<T
     let mut vocab = Map::new();
     for (id, token) in text.lines().enumerate() {
         if let Some(first) = lines.insert(token, id) {
-            let message = format!("the token `{token}` stands at line {} already", first + 1);
+            let message = format!("the token `{token}` is already at line {}", first + 1);
             return Err(Error::Invalid(vec![Fault::at(&path, id + 1, message)]));
         }
         vocab.insert(token.to_owned(), json!(id));
@@ -54,8 +54,8 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<T
     let lowercase = settings.flag("do_lower_case").unwrap_or_else(|| {
         if has_capitals(&vocab) {
             notes.push(format!(
-                "{VOCAB} has capital letters and no file says `do_lower_case`: texts are lower-cased, as in transformers 5; a \
-                 tokenizer_config.json with \"do_lower_case\": false keeps their case"
+                "{VOCAB} contains capital letters, but no file sets `do_lower_case`: texts are lower-cased, as in transformers 5; set \
+                 \"do_lower_case\": false in tokenizer_config.json to keep the case"
             ));
         }
         true
@@ -63,7 +63,7 @@ pub fn read(folder: Folder, family: Family, settings: &mut Settings) -> Result<T
     let chinese = match family {
         Family::RoFormer => {
             notes.push(
-                "RoFormer cuts Chinese text by the dictionary of jieba, which is not done here: Chinese gets other ids"
+                "RoFormer splits Chinese text with the dictionary of jieba, which is not supported: Chinese text gets different ids"
                     .into(),
             );
             false

@@ -104,7 +104,7 @@ pub fn measure<M: TrainableModel>(
     };
     let Some(all) = warmup.checked_add(steps).filter(|_| steps > 0) else {
         return Err(Error::usage(format!(
-            "{warmup} steps of warm-up and {steps} timed ones cannot be measured; time at least one step"
+            "{warmup} warmup steps and {steps} timed steps cannot be measured; time at least one step"
         )));
     };
     let mut course = TimedRun::new(model, bench)?;

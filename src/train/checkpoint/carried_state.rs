@@ -55,7 +55,7 @@ pub fn gather(own: &ModelState, ranks: &Ranks) -> Result<ModelState> {
 fn bytes(state: &ModelState) -> Result<Vec<u8>> {
     let entries = entries(state);
     let failed =
-        |e: safetensors::SafeTensorError| Error::run(format!("cannot write down {FILE}: {e}"));
+        |e: safetensors::SafeTensorError| Error::run(format!("cannot serialize {FILE}: {e}"));
     let views = entries
         .iter()
         .map(|(name, shape, bytes)| {
@@ -165,7 +165,7 @@ fn shape_fault(state: &ModelState, rows: usize, widths: &CarriedWidths) -> Optio
             };
             if let Some((name, dims, width)) = wrong {
                 return Some(format!(
-                    "its state `blocks.{number}.{part}.{name}` is {dims:?}, and the run has {rows} rows of width {width}"
+                    "its state `blocks.{number}.{part}.{name}` has the shape {dims:?}, but the run has {rows} rows of width {width}"
                 ));
             }
             if let LayerState::Recurrent(vectors) = layer
@@ -214,7 +214,7 @@ fn read(empty: &ModelState, bytes: &[u8], path: &Path, device: &Device) -> Resul
     match other {
         None => Ok(state),
         Some(other) => Err(Error::run(format!(
-            "{} holds `{other}`, which the model does not keep; it is another model's",
+            "{} contains `{other}`, which is not a state of this model; it was written by another model",
             path.display()
         ))),
     }

@@ -140,8 +140,8 @@ fn replace(root: &Path, link: &str, step: u64) -> Result<()> {
             let _ = std::fs::remove_file(&fresh);
             let lies = if is_folder(&path) { &path } else { &aside };
             Error::run(format!(
-                "cannot put a link to steps/{} in the place of the folder {}: {error}; the folder is kept at {}: copy the \
-                 run to a disk that takes symbolic links",
+                "cannot put a link to steps/{} where the folder {} is: {error}; the folder is kept at {}; copy the run to \
+                 a disk that supports symbolic links",
                 folder_name(step),
                 path.display(),
                 lies.display()
@@ -158,8 +158,8 @@ fn is_folder(path: &Path) -> bool {
 /// Builds the error about a folder in place of a link that cannot be deleted.
 fn undeletable_copy(root: &Path, folder: &Path) -> Error {
     Error::run(format!(
-        "{} is a folder, and a run has a link to one of its checkpoints there; it equals no whole checkpoint in \
-         {}, file by file: move it out of the run, or copy the run anew with its links kept (cp -a, tar)",
+        "{} is a folder, but a run has a link to one of its checkpoints there; its files differ from those of every \
+         complete checkpoint in {}; move it out of the run, or copy the run again and keep its links (cp -a, tar)",
         folder.display(),
         checkpoints_folder(root).display()
     ))

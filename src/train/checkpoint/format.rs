@@ -119,12 +119,12 @@ fn version_of(header: &[u8], path: &Path) -> Result<u32> {
     match version.parse() {
         Ok(version @ 1..=VERSION) => Ok(version),
         Ok(newer) if newer > VERSION => Err(Error::run(format!(
-            "{} is of version {newer} of formwork's weights, and this formwork reads versions up to {VERSION}: take a \
-             newer formwork",
+            "{} has version {newer} of formwork's weights, but this formwork reads versions up to {VERSION}; use a newer \
+             formwork",
             path.display()
         ))),
         _ => Err(not(format!(
-            "{version:?} is no version of formwork's weights"
+            "{version:?} is not a version of formwork's weights"
         ))),
     }
 }
@@ -163,7 +163,7 @@ impl<'a> WeightFile<'a> {
             .map_err(|_| not("it is shorter than 8 bytes".into()))?;
         let start = u64::from_le_bytes(size).saturating_add(ALIGNMENT as u64);
         if start > length.min(MAX_HEADER_BYTES) {
-            return Err(not("the length of its header is beyond its end".into()));
+            return Err(not("the stated length of its header is too large".into()));
         }
         let mut text = vec![0; start as usize - ALIGNMENT];
         file.read_exact(&mut text).map_err(io())?;
@@ -171,7 +171,7 @@ impl<'a> WeightFile<'a> {
         let described = start.saturating_add(header.data_len() as u64);
         if described != length {
             return Err(not(format!(
-                "it has {length} bytes and its header describes {described}"
+                "it has {length} bytes, but its header describes {described}"
             )));
         }
         let old = version_of(&text, path)? == 1;
@@ -217,7 +217,7 @@ impl<'a> WeightFile<'a> {
                 && !all_finite(info.dtype, &bytes)
             {
                 faults.push(format!(
-                    "`{path}` holds values that are infinite or not numbers"
+                    "`{path}` contains values that are infinite or not numbers"
                 ));
             }
         }
@@ -301,7 +301,7 @@ fn safetensors_dtype(path: &str, dtype: DType) -> Result<Dtype> {
         DType::U8 => Dtype::U8,
         DType::Bool(_) | DType::QFloat(_) => {
             return Err(Error::run(format!(
-                "parameter `{path}` has the number format {dtype:?}, which safetensors lacks"
+                "parameter `{path}` has the number format {dtype:?}, which safetensors does not support"
             )));
         }
     })

@@ -16,9 +16,9 @@ use burn_pack::{Reader, Tensor, Writer};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Note for the journal of a run that is resumed from version 1: everything that changed with version 2.
-pub(super) const NOTE: &str = "the checkpoint is of version 1: linear weights are transposed, names of variants \
-    leave the paths of parameters, and checkpoints from here on are of version 2; dropout draws other numbers, since they \
-    are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
+pub(super) const NOTE: &str = "the checkpoint has version 1: linear weights are transposed, names of variants \
+    are removed from the paths of parameters, and later checkpoints have version 2; dropout draws different numbers, \
+    since they are keyed by the part of the model, and sums of micro-batches and of products may differ in their last bits";
 
 /// Adafactor's name of the second moments of a matrix's rows.
 pub(super) const ROWS: &str = "second_moment";

@@ -31,7 +31,7 @@ pub fn mean<M: Module>(paths: &[PathBuf], model: &M) -> Result<BTreeMap<String, 
                 .all(|(name, data)| first.get(name).is_some_and(|f| f.shape() == data.shape()));
         if !same {
             return Err(Error::run(format!(
-                "{} holds another model than the first checkpoint",
+                "{} contains a different model than the first checkpoint",
                 path.display()
             )));
         }

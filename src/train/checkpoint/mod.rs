@@ -303,7 +303,7 @@ impl Checkpoint {
         model: &M,
     ) -> Result<ModuleOptimizer> {
         if !self.manifest.files.contains_key(OPTIMIZER) {
-            let reason = "it has no optimizer's state, as the run was imported; begin a run from it with [init] from";
+            let reason = "it has no optimizer state because the run was imported; start a new run from it with [init] from";
             return Err(damaged(&self.folder, reason));
         }
         moments::load(optimizer, model, &self.folder.join(OPTIMIZER), self.version)
@@ -319,7 +319,7 @@ fn require_step(folder: &Path, state: &State) -> Result<()> {
         Some(step) => Err(damaged(
             folder,
             &format!(
-                "state.json is that of step {}, and the folder that of step {step}",
+                "state.json is of step {}, but the folder is of step {step}",
                 state.step
             ),
         )),

@@ -41,7 +41,7 @@ pub fn save<M: Module>(
 /// If the state cannot be serialized.
 pub fn bytes(optimizer: &ModuleOptimizer) -> Result<Vec<u8>> {
     let bytes = optimizer.into_bytes();
-    let bytes = bytes.map_err(|e| Error::run(format!("cannot write down the moments: {e}")))?;
+    let bytes = bytes.map_err(|e| Error::run(format!("cannot serialize the moments: {e}")))?;
     Ok(bytes.to_vec())
 }
 
@@ -66,7 +66,7 @@ pub fn restricted_to(
 ) -> Result<ModuleOptimizer> {
     filtered_record(&optimizer, keeps, &|_, value| value)
         .map(|record| optimizer.load_record(record))
-        .map_err(|e| Error::run(format!("cannot divide the moments: {e}")))
+        .map_err(|e| Error::run(format!("cannot split the moments: {e}")))
 }
 
 /// Name of the record that counts the steps of a parameter, in Burn and here.
@@ -90,7 +90,7 @@ pub fn rewind_counters(
     });
     changed
         .map(|record| optimizer.load_record(record))
-        .map_err(|e| Error::run(format!("cannot set the moments back: {e}")))
+        .map_err(|e| Error::run(format!("cannot restore the moments: {e}")))
 }
 
 fn filtered_record(
@@ -151,7 +151,7 @@ fn concatenate<M: Module>(tensors: Vec<Tensor>, model: &M) -> Result<Vec<Tensor>
         };
         let (name, dtype, _, id, bytes) = first.into_parts().map_err(|e| e.to_string())?;
         let shape = id.and_then(|id| shapes.get(&id)).cloned();
-        let shape = shape.ok_or_else(|| format!("`{name}` is no parameter's"))?;
+        let shape = shape.ok_or_else(|| format!("`{name}` belongs to no parameter"))?;
         let mut bytes = bytes.to_vec();
         bytes.extend_from_slice(&tensor.into_bytes().map_err(|e| e.to_string())?);
         let bytes = Bytes::from_bytes_vec(bytes);
@@ -212,16 +212,16 @@ pub fn load<M: Module>(
     let bytes = std::fs::read(path).map_err(Error::io("read", path))?;
     let refuse = |what: String| Error::run(format!("{}: {what}", path.display()));
     let bytes = Bytes::from_bytes_vec(bytes);
-    check_sizes(bytes.clone()).map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
+    check_sizes(bytes.clone()).map_err(|e| refuse(format!("not an optimizer state: {e}")))?;
     let bytes = match version {
         1 => legacy::convert_moments(bytes, &linear::weight_paths(model)).map_err(refuse)?,
         _ => bytes,
     };
     let reader = Reader::from_bytes(bytes.clone())
-        .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
+        .map_err(|e| refuse(format!("not an optimizer state: {e}")))?;
     let wanted = check(model, reader).map_err(refuse)?;
     let record = OptimizerRecord::from_bytes(bytes)
-        .map_err(|e| refuse(format!("not an optimizer's state: {e}")))?;
+        .map_err(|e| refuse(format!("not an optimizer state: {e}")))?;
     let optimizer = optimizer.load_record(record);
     // Burn silently skips records that the optimizer cannot read.
     let taken = optimizer
@@ -269,7 +269,7 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
     for (id, path) in reader.metadata() {
         if known.get(id).is_none_or(|p| p.path != *path) {
             return Err(format!(
-                "it has a state for `{path}`, which is no parameter of this model"
+                "it has a state for `{path}`, which is not a parameter of this model"
             ));
         }
     }
@@ -290,7 +290,7 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
         let rank = parameter.shape.len();
         if leaf == RANK && usize::try_from(*value).ok() != Some(rank) {
             return Err(format!(
-                "the state of `{}` has another rank than the parameter, {rank}",
+                "the state of `{}` does not have the rank of the parameter, {rank}",
                 parameter.path
             ));
         }
@@ -306,13 +306,15 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
         let (parameter, leaf) = owner(&name)?;
         let path = &parameter.path;
         if id != Some(parameter.id.val()) {
-            return Err(format!("the state of `{path}` has the id of another one"));
+            return Err(format!(
+                "the state of `{path}` has the id of another parameter"
+            ));
         }
         let factored = |leaf: &str| found.contains(&format!("{}.{leaf}", parameter.id.val()));
         let wanted = shape_of(&leaf, &parameter.shape, factored(ROWS) && factored(COLUMNS));
         if shape.to_vec() != wanted {
             return Err(format!(
-                "`{leaf}` of the state of `{path}` is {dtype:?} of the shape {:?}, not numbers of the shape {wanted:?}",
+                "`{leaf}` in the state of `{path}` is {dtype:?} with the shape {:?}, but the shape must be {wanted:?}",
                 shape.to_vec()
             ));
         }
@@ -323,7 +325,7 @@ fn check<M: Module>(model: &M, reader: Reader) -> Result<BTreeSet<String>, Strin
     };
     match known.values().find(lone) {
         Some(p) => Err(format!(
-            "the state of `{}` is incomplete: it has second moments of rows or of columns alone",
+            "the state of `{}` is incomplete: it has second moments of only the rows or only the columns",
             p.path
         )),
         None => Ok(found),

@@ -133,13 +133,13 @@ fn assign<M: Module>(model: M, values: impl FnMut(&str) -> Option<TensorData>) -
     let (name, most, remedy) = match format {
         DType::F16 => ("f16", f16::MAX.to_f64(), "\"bf16\" or \"f32\""),
         DType::BF16 => ("bf16", bf16::MAX.to_f64(), "\"f32\""),
-        _ => ("f32", f64::from(f32::MAX), "a format that has them"),
+        _ => ("f32", f64::from(f32::MAX), "a format with a larger range"),
     };
     let largest = filler.overflowing.iter();
     let largest =
         largest.map(|(path, largest, _)| format!("`{path}` has {}", format_number(*largest)));
     let message = format!(
-        "[train] dtype = \"{name}\" ends at {}, and weights lie beyond it: {}; set it to {remedy}",
+        "[train] dtype = \"{name}\" has the largest value {}, but weights exceed it: {}; set it to {remedy}",
         format_number(most),
         join_faults(&largest.collect::<Vec<_>>())
     );
@@ -233,7 +233,7 @@ impl Checker<'_> {
         };
         if found != shape {
             self.faults.push(format!(
-                "`{path}` has the shape {found:?}, the model wants {shape:?}"
+                "`{path}` has the shape {found:?}, but the model needs {shape:?}"
             ));
         }
         let converted = self.formats == Formats::Converted
@@ -241,7 +241,7 @@ impl Checker<'_> {
         if format != Some(dtype) && !converted {
             let format = format.map_or("another".into(), |format| format!("{format:?}"));
             self.faults.push(format!(
-                "`{path}` has the number format {format}, the model wants {dtype:?}"
+                "`{path}` has the number format {format}, but the model needs {dtype:?}"
             ));
         }
     }

@@ -84,13 +84,16 @@ pub fn from_bytes(bytes: &[u8]) -> Result<Vec<StepOutput>> {
 }
 
 fn bytes<T: Serialize>(value: &T) -> Result<Vec<u8>> {
-    serde_json::to_vec(value)
-        .map_err(|e| Error::run(format!("cannot write down what ranks exchange: {e}")))
+    serde_json::to_vec(value).map_err(|e| {
+        Error::run(format!(
+            "cannot serialize the data that ranks exchange: {e}"
+        ))
+    })
 }
 
 fn read<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T> {
     serde_json::from_slice(bytes)
-        .map_err(|e| Error::run(format!("a rank sent what this one cannot read: {e}")))
+        .map_err(|e| Error::run(format!("cannot read the data that another rank sent: {e}")))
 }
 
 impl Sums {

@@ -112,8 +112,8 @@ pub fn require_identical(ranks: &Ranks, value: f64, what: &str) -> Result<()> {
     match all.iter().position(|bits| *bits != all[0]) {
         None => Ok(()),
         Some(rank) => Err(Error::run(format!(
-            "rank {rank} has computed another {what} than rank 0, from the same numbers: their processors differ; set \
-             FORMWORK_SIMD to a set of instructions that all of them have"
+            "rank {rank} computed a different {what} than rank 0 from the same numbers, since their processors differ; set \
+             FORMWORK_SIMD to an instruction set that all of them have"
         ))),
     }
 }
@@ -162,7 +162,7 @@ impl Pieces {
     /// Fills the gradients that only other ranks have with −0, which changes no bit of the values that are added to it.
     fn fill_missing(&mut self, all: &[Header]) -> Result<()> {
         if let Some(rank) = all.iter().position(|h| h.present.len() != self.all.len()) {
-            return Err(Error::run(format!("rank {rank} trains another model")));
+            return Err(Error::run(format!("rank {rank} trains a different model")));
         }
         for (number, piece) in self.all.iter_mut().enumerate() {
             let some = all.iter().any(|h| h.present.as_bytes()[number] == b'1');

@@ -139,7 +139,7 @@ pub(super) fn resolve(common: CommonKeys, parameters: &[Parameter]) -> Result<Ve
 fn matching(key: &str, pattern: &str, parameters: &[Parameter]) -> Result<Vec<bool>> {
     let group = ParamGroup::from_regex(pattern).map_err(|_| {
         Error::usage(format!(
-            "[optimizer] {key}: `{pattern}` is not a regular expression (https://docs.rs/regex has the syntax)"
+            "[optimizer] {key}: `{pattern}` is not a regular expression (syntax: https://docs.rs/regex)"
         ))
     })?;
     let hits = parameters::matching(&group, parameters);
@@ -182,7 +182,7 @@ pub(super) fn faults(common: CommonKeys) -> Vec<String> {
     let mut faults = Vec::new();
     if !is_valid_decay(common.weight_decay) {
         faults.push(format!(
-            "weight_decay = {} is not a number of 0 or more",
+            "weight_decay = {} must be 0 or more",
             common.weight_decay
         ));
     }
@@ -190,7 +190,7 @@ pub(super) fn faults(common: CommonKeys) -> Vec<String> {
     let mut rates = grouped.chain([common.weight_decay]);
     if common.decay == Decay::All && rates.all(|rate| rate == 0.0) {
         faults.push(
-            "decay = \"all\" has no effect: weight_decay is 0; set weight_decay or leave decay out"
+            "decay = \"all\" has no effect: weight_decay is 0; set weight_decay or remove decay"
                 .into(),
         );
     }
@@ -198,7 +198,7 @@ pub(super) fn faults(common: CommonKeys) -> Vec<String> {
         let (table, name) = (format!("[optimizer.groups.{number}]"), &group.pattern);
         if name.is_empty() {
             faults.push(format!(
-                "{table} a group has no `match`: a pattern of parameter paths"
+                "{table} `match` is missing: a pattern for parameter paths"
             ));
         } else if ParamGroup::from_regex(name).is_err() {
             faults.push(format!(
@@ -207,7 +207,7 @@ pub(super) fn faults(common: CommonKeys) -> Vec<String> {
         }
         if group.lr_scale.is_none() && group.weight_decay.is_none() {
             faults.push(format!(
-                "{table} group `{name}` changes nothing; give it `lr_scale` or `weight_decay`"
+                "{table} group `{name}` has no effect; set `lr_scale` or `weight_decay`"
             ));
         }
         for (key, value) in [
@@ -216,7 +216,7 @@ pub(super) fn faults(common: CommonKeys) -> Vec<String> {
         ] {
             if let Some(value) = value.filter(|v| !is_valid_decay(*v)) {
                 faults.push(format!(
-                    "{table} {key} = {value} of `{name}` is not a number of 0 or more"
+                    "{table} {key} = {value} of `{name}` must be 0 or more"
                 ));
             }
         }

@@ -25,19 +25,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "lion",
-        summary: "the sign of a momentum",
+        summary: "sign of the momentum",
         source: "Chen et al. 2023",
         example: "kind = \"lion\"\nlr = 1e-4\nweight_decay = 1.0",
     },
     Kind {
         kind: "adafactor",
-        summary: "second moments of rows and columns only",
+        summary: "factored second moments of rows and columns",
         source: "Shazeer and Stern 2018",
         example: "kind = \"adafactor\"\nlr = 1e-2",
     },
     Kind {
         kind: "lamb",
-        summary: "Adam with a step in proportion to each parameter's norm",
+        summary: "Adam with steps proportional to each parameter's norm",
         source: "You et al. 2020",
         example: "kind = \"lamb\"\nlr = 2e-3",
     },
@@ -49,7 +49,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "radam",
-        summary: "Adam whose first steps wait for a second moment that says something",
+        summary: "Adam with rectified variance in the first steps",
         source: "Liu et al. 2020",
         example: "kind = \"radam\"\nlr = 1e-3\nweight_decay = 0.1",
     },
@@ -61,7 +61,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "adopt",
-        summary: "Adam that divides a gradient by the second moment of those before it",
+        summary: "Adam that divides a gradient by the second moment of earlier gradients",
         source: "Taniguchi et al. 2024",
         example: "kind = \"adopt\"\nlr = 1e-3\nweight_decay = 0.1",
     },
@@ -73,7 +73,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "schedule_free",
-        summary: "AdamW at a constant rate, whose average of the weights evaluations use",
+        summary: "AdamW at a constant learning rate; evaluations use the average of the weights",
         source: "Defazio et al. 2024",
         example: "kind = \"schedule_free\"\nlr = 2.5e-3\nweight_decay = 0.1",
     },

@@ -148,7 +148,9 @@ impl OptimizerConfig {
         let betas = betas.iter().map(|beta| (name, *beta));
         for (key, decay) in betas.chain(momentum.map(|m| ("momentum", m))) {
             if !(0.0..1.0).contains(&decay) {
-                faults.push(format!("{key} holds {decay}, which is not in [0, 1)"));
+                faults.push(format!(
+                    "{key} has the value {decay}, which is not in [0, 1)"
+                ));
             }
         }
         faults.extend(eps.and_then(|eps| positive_fault(eps_name, eps)));

@@ -73,7 +73,7 @@ impl RadamConfig {
         let second = self.betas[1];
         if (0.0..1.0).contains(&second) && rho_inf(second) <= TRACTABLE {
             faults.push(format!(
-                "betas holds {second} for the second moment, with which no step of radam is adaptive; it wants more than 2/3"
+                "betas has {second} for the second moment, with which radam has no adaptive steps; it must be above 2/3"
             ));
         }
     }

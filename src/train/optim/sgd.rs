@@ -66,10 +66,10 @@ impl SgdConfig {
 
     pub(super) fn faults(&self, faults: &mut Vec<String>) {
         if self.momentum == 0.0 && (self.nesterov || self.dampening != 0.0) {
-            faults.push("nesterov and dampening act on momentum, which is 0".into());
+            faults.push("nesterov and dampening have no effect with momentum = 0".into());
         }
         if self.nesterov && self.dampening != 0.0 {
-            faults.push("nesterov wants dampening = 0".into());
+            faults.push("nesterov = true needs dampening = 0".into());
         }
     }
 }

@@ -58,13 +58,13 @@ pub fn require_run(root: &Path) -> Result<()> {
     let shown = root.display();
     Err(Error::usage(if root.join(PLAN).is_file() {
         format!(
-            "{shown} is a sweep, not a run: name one of its runs, as {shown}/cells/ARM/seed-SEED; the whole sweep continues with: \
-             formwork sweep {}",
+            "{shown} is a sweep, not a run: name one of its runs, {shown}/cells/ARM/seed-SEED; to continue the whole \
+             sweep: formwork sweep {}",
             shell_word(root)
         )
     } else if root.join("config.json").is_file() {
         format!(
-            "{shown} is not a run folder: it has no {RESOLVED}; a folder of Hugging Face becomes one with: formwork import {} RUN",
+            "{shown} is not a run folder: it has no {RESOLVED}; to convert a Hugging Face folder: formwork import {} RUN",
             shell_word(root)
         )
     } else if root.is_dir() {

@@ -11,7 +11,7 @@ use std::f64::consts::PI;
 
 pub(super) const KIND: Kind = Kind {
     kind: "cosine_restarts",
-    summary: "half cosines down to min_lr, each from the full rate",
+    summary: "half-cosine decays to min_lr, each from the full learning rate",
     source: "Loshchilov and Hutter 2017, section 3 (SGDR)",
     example: "kind = \"cosine_restarts\"\nwarmup_steps = 100\ncycles = 3\ngrowth = 2.0",
 };
@@ -148,7 +148,7 @@ impl CosineRestartsConfig {
             None => format!("[train] steps = {total}"),
         };
         Some(format!(
-            "cycles = {} of growth = {} leave less than a step to the first of them, between warmup_steps = {} and {end}",
+            "cycles = {} with growth = {} leave less than one step for the first cycle, between warmup_steps = {} and {end}",
             self.cycles, self.growth, self.warmup_steps
         ))
     }

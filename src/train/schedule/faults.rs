@@ -18,7 +18,9 @@ impl ScheduleConfig {
         };
         match ends {
             Some((Some(_), Some(_))) => {
-                faults.push("min_lr and final_fraction say the same thing; keep one".into());
+                faults.push(
+                    "min_lr and final_fraction both set the final learning rate; keep one".into(),
+                );
             }
             Some((Some(low), None)) if !(0.0..=base).contains(&low) => {
                 faults.push(format!("min_lr = {low} is not between 0 and lr = {base}"));
@@ -33,10 +35,10 @@ impl ScheduleConfig {
             Self::Polynomial(c) => faults.extend(c.fault()),
             Self::CosineRestarts(c) => faults.extend(c.fault()),
             Self::InverseSqrt(c) if c.warmup == Warmup::Constant && warmup == 0 => {
-                faults.push("warmup = \"constant\" has no effect on warmup_steps = 0".into());
+                faults.push("warmup = \"constant\" has no effect with warmup_steps = 0".into());
             }
             Self::Noam(c) if c.d_model == Some(0) || c.warmup_steps == 0 => {
-                faults.push("noam wants d_model and warmup_steps of 1 or more".into());
+                faults.push("noam needs d_model and warmup_steps of 1 or more".into());
             }
             _ => {}
         }

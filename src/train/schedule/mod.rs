@@ -49,25 +49,25 @@ impl Default for ScheduleConfig {
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "constant",
-        summary: "the same learning rate after the warm-up",
+        summary: "constant learning rate after the warmup",
         source: "",
         example: "kind = \"constant\"\nwarmup_steps = 100",
     },
     Kind {
         kind: "linear",
-        summary: "a straight line down to min_lr",
+        summary: "linear decay to min_lr",
         source: "Devlin et al. 2019 (BERT)",
         example: "kind = \"linear\"\nwarmup_steps = 100",
     },
     Kind {
         kind: "cosine",
-        summary: "half a cosine down to min_lr",
+        summary: "half-cosine decay to min_lr",
         source: "Loshchilov and Hutter 2017; Radford et al. 2018",
         example: "kind = \"cosine\"\nwarmup_steps = 100\nfinal_fraction = 0.1",
     },
     Kind {
         kind: "inverse_sqrt",
-        summary: "base·√(warmup/step) after the warm-up, which is a straight line up or (T5) constant",
+        summary: "base·√(warmup/step) after the warmup, which is linear or (T5) constant",
         source: "Ott et al. 2019 (fairseq); Raffel et al. 2020, section 3.1.2 (T5)",
         example: "kind = \"inverse_sqrt\"\nwarmup_steps = 4000\nwarmup = \"linear\"",
     },
@@ -215,7 +215,7 @@ impl ScheduleConfig {
             Self::Wsd(c) => c.lr(base, step, total),
             Self::Polynomial(c) => c.lr(base, step, total),
             Self::CosineRestarts(c) => c.lr(base, step, total),
-            Self::Noam(_) => unreachable!("returned above: its warm-up is part of the formula"),
+            Self::Noam(_) => unreachable!("returned above: its warmup is part of the formula"),
         }
     }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 pub(super) const KIND: Kind = Kind {
     kind: "polynomial",
-    summary: "a power of a straight line down to min_lr",
+    summary: "polynomial decay to min_lr",
     source: "Ott et al. 2019 (fairseq); Chen et al. 2018 (DeepLab), section 3.1",
     example: "kind = \"polynomial\"\nwarmup_steps = 100\npower = 2.0",
 };

@@ -74,10 +74,10 @@ impl DecayConfig {
         let (warmup, end) = (self.warmup_steps, self.decay_steps.unwrap_or(total));
         (end <= warmup).then(|| match self.decay_steps {
             Some(_) => format!(
-                "{WARMUP} = {warmup} leaves nothing of a decay that ends at {DECAY} = {end}"
+                "{WARMUP} = {warmup} leaves no steps for a decay that ends at {DECAY} = {end}"
             ),
             None => {
-                format!("{WARMUP} = {warmup} leaves nothing of [train] steps = {end} to decay over")
+                format!("{WARMUP} = {warmup} leaves none of [train] steps = {end} for the decay")
             }
         })
     }

@@ -8,7 +8,7 @@ use std::f64::consts::PI;
 
 pub(super) const KIND: Kind = Kind {
     kind: "wsd",
-    summary: "warm-up, a plateau, then a decay over the last steps",
+    summary: "warmup, a plateau, then a decay over the last steps",
     source: "Hu et al. 2024 (MiniCPM)",
     example: "kind = \"wsd\"\nwarmup_steps = 100\ndecay_fraction = 0.2",
 };
@@ -90,7 +90,9 @@ impl WsdConfig {
     /// Returns the fault of the decay's length.
     pub(super) fn fault(&self) -> Option<String> {
         if self.decay_steps.is_some() && self.decay_fraction.is_some() {
-            return Some("decay_steps and decay_fraction say the same thing; keep one".into());
+            return Some(
+                "decay_steps and decay_fraction both set the length of the decay; keep one".into(),
+            );
         }
         let wrong = self.decay_fraction.filter(|f| !(0.0..=1.0).contains(f));
         wrong.map(|f| format!("decay_fraction = {f} is not between 0 and 1"))

@@ -155,7 +155,7 @@ impl Shard {
             };
             model = model.map(&mut taking);
             if taking.lacks {
-                let lacks = Error::run("a rank has sent fewer weights than it moves");
+                let lacks = Error::run("a rank sent fewer weights than it updates");
                 return (model, Err(lacks));
             }
         }

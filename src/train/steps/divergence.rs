@@ -20,7 +20,7 @@ const MAX_SKIPPED: u64 = 20;
 const LOWER: &str = "lower the learning rate";
 
 /// The remedy for steps without a loss.
-const SCORE: &str = "leave such examples out, or take more of them a step";
+const SCORE: &str = "remove such examples, or use more examples in a step";
 
 /// Returns the advice if steps are not skipped.
 fn stop_advice(remedy: &str) -> String {
@@ -31,7 +31,7 @@ impl<M: TrainableModel> Steps<M> {
     /// Returns why this step must not be taken, if so.
     pub(super) fn divergence(&self, loss: Sum, norm: f64) -> Option<String> {
         if loss.weight == 0.0 {
-            return Some("nothing in its batch is scored, so that it has no loss".into());
+            return Some("its batch has no scored position and hence no loss".into());
         }
         let loss = loss.mean();
         if !loss.is_finite() {
@@ -129,13 +129,13 @@ impl<M: TrainableModel> Steps<M> {
             format!("the state before it is saved in {}", folder.display())
         } else {
             format!(
-                "the weights were ruined before it and are not saved; {}",
+                "the weights before it were already infinite or not numbers and are not saved; {}",
                 self.newest_kept()
             )
         };
         journals.append(&journal_lines::diverged(step, samples))?;
         Err(Error::run(format!(
-            "step {step} diverged: {reason}; its batch holds the samples {samples:?}; {kept}; {advice}"
+            "step {step} diverged: {reason}; its batch contains the samples {samples:?}; {kept}; {advice}"
         )))
     }
 
@@ -151,7 +151,7 @@ impl<M: TrainableModel> Steps<M> {
             return Ok(());
         }
         Err(Error::run(format!(
-            "step {} left weights that are infinite or not numbers; they are not saved; {}; lower the learning rate",
+            "step {} produced weights that are infinite or not numbers; they are not saved; {}; lower the learning rate",
             self.job.state.step,
             self.newest_kept()
         )))

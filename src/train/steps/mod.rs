@@ -97,7 +97,7 @@ impl<M: TrainableModel> Steps<M> {
     fn take_steps(&mut self) -> Result<Outcome> {
         if self.job.config.replay && self.job.ranks.is_distributed() {
             return Err(Error::usage(
-                "[train] replay = true is for one process: several exchange gradients within each step; leave it out",
+                "[train] replay = true needs a single process: several exchange gradients within each step; remove it",
             ));
         }
         self.divide_moments()?;

@@ -19,7 +19,7 @@ pub(super) enum LayerSelection {
 
 /// Rule for the key's value.
 const RULE: &str =
-    "give \"every_second\", or rising numbers of layers from 0, as in \"0,2,4,7,9,11\"";
+    "use \"every_second\", or ascending layer numbers from 0, for example \"0,2,4,7,9,11\"";
 
 impl FromStr for LayerSelection {
     type Err = String;
@@ -32,7 +32,7 @@ impl FromStr for LayerSelection {
         let numbers: Option<Vec<usize>> = numbers.collect();
         let rising = |numbers: &Vec<usize>| numbers.windows(2).all(|pair| pair[0] < pair[1]);
         let found = numbers.filter(rising).map(Self::Listed);
-        found.ok_or_else(|| format!("layers = {text:?} names no layers; {RULE}"))
+        found.ok_or_else(|| format!("layers = {text:?} is not a list of layers; {RULE}"))
     }
 }
 
@@ -41,19 +41,20 @@ impl LayerSelection {
     fn select(&self, own: usize, theirs: usize) -> Result<Vec<usize>, String> {
         match self {
             Self::EverySecond if theirs.div_ceil(2) != own || theirs == own => Err(format!(
-                "every second one are {}: {RULE}",
+                "every second layer makes {}: {RULE}",
                 theirs.div_ceil(2)
             )),
             Self::EverySecond => Ok((0..own).map(|layer| 2 * layer).collect()),
-            Self::Listed(list) if list.len() != own => {
-                Err(format!("it names {}: name one for each", list.len()))
-            }
+            Self::Listed(list) if list.len() != own => Err(format!(
+                "the key lists {}: list one for each layer of the model",
+                list.len()
+            )),
             Self::Listed(list) if list.last().is_some_and(|last| *last >= theirs) => Err(format!(
-                "they are counted from 0 to {}",
+                "layers are numbered from 0 to {}",
                 theirs.saturating_sub(1)
             )),
             Self::Listed(_) if own == theirs => {
-                Err("all of them are taken without layers: leave it out".into())
+                Err("without layers, all of them are used: remove it".into())
             }
             Self::Listed(list) => Ok(list.clone()),
         }
@@ -100,7 +101,7 @@ impl LayerSelection {
         }
         if places.is_empty() {
             return Err(Error::usage(
-                "[init] layers has no effect: the model and the other run have no stack in common; leave it out",
+                "[init] layers has no effect: the model and the other run have no stack in common; remove it",
             ));
         }
         let mut left = Vec::new();

@@ -122,8 +122,8 @@ impl TransferConfig {
             let name = name.key();
             if self.from.is_some() {
                 faults.push(format!(
-                    "[init.{name}] from has no effect beside [init] from, which is the run that the whole model begins from; leave \
-                     one of them out"
+                    "[init.{name}] from has no effect together with [init] from, the run that the whole model begins from; remove \
+                     one of them"
                 ));
             }
             let own = part.initial_run("", PartName::Image).rules.faults();

@@ -29,15 +29,15 @@ pub(super) fn require_no_position_tables<'a>(
     let stuck = made.iter().position(|made| *made == Some(None));
     let remedy = match stuck {
         None if made.contains(&Some(Some(true))) => {
-            "resample = [\"position\"] moves them".to_owned()
+            "resample = [\"position\"] interpolates them".to_owned()
         }
         stuck => format!(
-            "`{}` cannot be resampled: new = [\"position\"] lets them begin anew",
+            "`{}` cannot be resampled: new = [\"position\"] initialises them",
             placed[stuck.unwrap_or(0)].path
         ),
     };
     Err(Error::usage(format!(
-        "[init] the other run cut its images into another grid, or has other tokens before the patches, so that its positions are other \
+        "[init] the other run cuts images into a different grid or has different tokens before the patches, so its positions mean other \
          places; {remedy}"
     )))
 }

@@ -53,11 +53,11 @@ impl std::fmt::Display for Transferred {
             f.write_str("; its adapters are merged into the weights")?;
         }
         for (what, paths) in [
-            ("in another length", &self.resampled),
+            ("with another length", &self.resampled),
             ("with rows of new tokens", &self.grown),
             ("copies of the projections of all tokens", &self.copied),
             ("new", &self.new),
-            ("left out", &self.skipped),
+            ("skipped", &self.skipped),
         ] {
             if !paths.is_empty() {
                 write!(f, "; {what}: {}", paths.join(", "))?;
@@ -66,7 +66,7 @@ impl std::fmt::Display for Transferred {
         if !self.drawn.is_empty() {
             write!(
                 f,
-                "; the rows of new tokens stay as they are drawn in {}, for [lora] freezes them: name them in in_full to learn them",
+                "; the rows of new tokens keep their random values in {}, since [lora] freezes them: list them in in_full to train them",
                 self.drawn.join(", ")
             )?;
         }
@@ -74,13 +74,13 @@ impl std::fmt::Display for Transferred {
             let keys = self.differing.join(", ");
             write!(
                 f,
-                "; those taken were trained in a model that computes otherwise: {keys}"
+                "; the parameters taken were trained in a model that computes differently: {keys}"
             )?;
         }
         for why in &self.without_family {
             write!(
                 f,
-                "; the run will not become a folder of Hugging Face's as the other one was: {why}"
+                "; unlike the other run, this run cannot be exported as a Hugging Face folder: {why}"
             )?;
         }
         Ok(())
@@ -107,9 +107,9 @@ pub(super) fn shape_fault(
                 "`max_len = {rows}` in [model.position] keeps its length"
             ));
         }
-        remedies.push("`resample` gives it the length of here".into());
+        remedies.push("`resample` changes its length".into());
     }
-    remedies.push("`new` lets it begin anew".into());
+    remedies.push("`new` initialises it".into());
     let remedies = remedies.join(", ");
-    format!("`{path}` has the shape {there:?} there and {here:?} here ({remedies})")
+    format!("`{path}` has the shape {there:?} in the file and {here:?} in the model ({remedies})")
 }

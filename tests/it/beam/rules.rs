@@ -63,21 +63,21 @@ fn tokens_that_the_vocabulary_lacks_are_refused() {
                 first: Some(8),
                 ..usual()
             },
-            "[decode.search] first = 8 is no token: the vocabulary has 8, from 0 on",
+            "[decode.search] first = 8 is not a token id: the vocabulary has 8 tokens, numbered from 0",
         ),
         (
             BeamConfig {
                 suppress: vec![4, 999],
                 ..usual()
             },
-            "[decode.search] suppress: 999 is no token: the vocabulary has 8, from 0 on",
+            "[decode.search] suppress: 999 is not a token id: the vocabulary has 8 tokens, numbered from 0",
         ),
         (
             BeamConfig {
                 suppress_first: vec![9, 2],
                 ..usual()
             },
-            "[decode.search] suppress_first: 9 is no token: the vocabulary has 8, from 0 on",
+            "[decode.search] suppress_first: 9 is not a token id: the vocabulary has 8 tokens, numbered from 0",
         ),
     ] {
         let mut model = Model::new(1, random(1, 8, 3.0));
@@ -102,10 +102,10 @@ fn equal_scores_are_decided_by_rank_then_by_token() {
 #[test]
 fn scores_that_are_no_log_probabilities_are_errors() {
     for (bad, expected) in [
-        (vec![f32::NAN, -1.0], "no log-probabilities"),
-        (vec![-1.0, f32::INFINITY], "no log-probabilities"),
-        (vec![-1.0, 5.0], "no log-probabilities"),
-        (vec![f32::NEG_INFINITY; 2], "no token a chance"),
+        (vec![f32::NAN, -1.0], "not log-probabilities"),
+        (vec![-1.0, f32::INFINITY], "not log-probabilities"),
+        (vec![-1.0, 5.0], "not log-probabilities"),
+        (vec![f32::NEG_INFINITY; 2], "no allowed token"),
     ] {
         let scores = move |read: &[u32]| match read.len() {
             1 => log(&[0.1, 0.9]),
@@ -131,7 +131,10 @@ fn keys_and_their_faults() {
     );
     for (keys, expected) in [
         ("beam = 0", "beam = 0"),
-        ("beam = 2\nn_best = 3", "n_best = 3 must be 1 to beam = 2"),
+        (
+            "beam = 2\nn_best = 3",
+            "n_best = 3 must be between 1 and beam = 2",
+        ),
         ("max_len_a = -1.0", "max_len_a = -1"),
         ("max_len_a = nan", "max_len_a = NaN"),
         ("max_len_a = 0.0\nmax_len_b = 0", "both 0"),
@@ -165,11 +168,11 @@ fn a_text_has_one_limit() {
     assert_eq!(config.limited_len(6, Some(0)), (1, LengthLimit::Model));
     assert_eq!(
         config.describe_limit(LengthLimit::Model),
-        "the model can place"
+        "the number of positions of the model"
     );
     assert_eq!(
         config.describe_limit(LengthLimit::Search),
-        "decode.search.max_len_a = 0.5 and max_len_b = 4 allow"
+        "decode.search.max_len_a = 0.5 and max_len_b = 4"
     );
     let alone = BeamConfig {
         max_len_a: 0.0,
@@ -177,7 +180,7 @@ fn a_text_has_one_limit() {
     };
     assert_eq!(
         alone.describe_limit(LengthLimit::Search),
-        "decode.search.max_len_b = 4 allows"
+        "decode.search.max_len_b = 4"
     );
 }
 

@@ -128,12 +128,12 @@ fn faults_of_their_keys() {
         (
             "quickstart",
             "kind = \"big_bird\"",
-            "kind = \"big_bird\" reads both ways, and this stack reads from left to right",
+            "kind = \"big_bird\" reads both ways, but this stack reads from left to right",
         ),
         (
             "systems/bigbird",
             "kind = \"strided\"",
-            "kind = \"strided\" reads from left to right, and this stack reads both ways",
+            "kind = \"strided\" reads from left to right, but this stack reads both ways",
         ),
         (
             "systems/bigbird",
@@ -148,7 +148,7 @@ fn faults_of_their_keys() {
         (
             "quickstart",
             "kind = \"fixed\", stride = 8, summary = 9",
-            "summary = 9 is more than a block of stride = 8 has",
+            "summary = 9 is more than the positions of a block, stride = 8",
         ),
         (
             "quickstart",
@@ -178,7 +178,7 @@ fn faults_of_their_keys() {
     ];
     let (status, text) = failure(&arguments);
     assert!(
-        status == 2 && text.contains("cannot be carried by attention of kind = \"fixed\""),
+        status == 2 && text.contains("cannot be used with attention of kind = \"fixed\""),
         "{text}"
     );
 }

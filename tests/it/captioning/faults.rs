@@ -17,7 +17,8 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "every = 2",
             "every = 5",
-            "[model.cross_attention] every = 5 is more than the 2 blocks of the decoder; one block before the first is every = 2",
+            "[model.cross_attention] every = 5 is more than the 2 blocks of the decoder; every = 2 adds one block, before the \
+             first",
         ),
         ("every = 2", "ever = 2", "did you mean `every`"),
         (
@@ -48,12 +49,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "kind = \"vision\"\nn_layers = 2\nd_model = 32\nstem = { kind = \"patches\", size = 4 }",
             "kind = \"encoder\"\nn_layers = 2\nd_model = 32",
-            "[model.image] kind = \"encoder\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
+            "[model.image] kind = \"encoder\" does not read images; use \"vision\", \"resnet\" or \"swin\"",
         ),
         (
             "kind = \"decoder\"",
             "kind = \"encoder\"",
-            "[model.text] kind = \"encoder\" writes no text between whose blocks an image could be looked at; use \"decoder\"",
+            "[model.text] kind = \"encoder\" has no decoder blocks that can attend to an image; use \"decoder\"",
         ),
         (
             "d_model = 24",
@@ -63,12 +64,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "d_model = 32",
             "d_model = 32\ndistillation_token = true",
-            "distillation_token = true has no effect: this network learns from no teacher",
+            "distillation_token = true has no effect: this network does not learn from a teacher",
         ),
         (
             "d_model = 32",
             "d_model = 32\npooling = \"attention\"",
-            "[model.image] pooling = \"attention\" has no effect: this network looks at each patch",
+            "[model.image] pooling = \"attention\" has no effect: this network attends to each patch",
         ),
         (
             "kind = \"captioning\"",

@@ -170,7 +170,7 @@ fn what_cannot_begin_is_told() {
             with(&format!(
                 "[init]\nfrom = {clip:?}\n[init.image]\nfrom = {clip:?}"
             )),
-            "[init.image] from has no effect beside [init] from",
+            "[init.image] from has no effect together with [init] from",
         ),
         (
             with("[init.image]\nfrom = \"nowhere\""),
@@ -186,7 +186,7 @@ fn what_cannot_begin_is_told() {
         ),
         (
             with(&format!("[init.image]\nfrom = {clip:?}\npart = \"text\"")),
-            "its network is of kind = \"decoder\", and [model.image] is of kind = \"vision\"",
+            "its network is of kind = \"decoder\", but [model.image] is of kind = \"vision\"",
         ),
         (
             with(&format!("[init.image]\nfrom = {clip:?}")).replace("d_model = 32", "d_model = 16"),
@@ -194,7 +194,7 @@ fn what_cannot_begin_is_told() {
         ),
         (
             with(&format!("[init.text]\nfrom = {letters:?}")),
-            "needs a vocabulary with tokens around texts, and the run's has none",
+            "needs a vocabulary with special tokens for the ends of a text, but that of the run has none",
         ),
         (
             with(&format!(

@@ -127,7 +127,7 @@ fn a_run_writes_captions_of_pictures() {
         (&["--samples", "2", "--min-p", "2"], "min_p = 2"),
         (
             &["--prompt", "a red circle left of a blue square left"],
-            "tokens with its mark; the model reads",
+            "tokens with its special token, but the model reads",
         ),
     ] {
         let (status, said) = use_of(flags);
@@ -137,7 +137,10 @@ fn a_run_writes_captions_of_pictures() {
         );
     }
     let (status, said) = failure(&["generate", &run, "--prompt", "a"]);
-    assert!(status == 2 && said.contains("continues no text"), "{said}");
+    assert!(
+        status == 2 && said.contains("does not continue text"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -203,7 +206,7 @@ fn captions_of_files_are_learned_and_compared() {
     let long = ["--samples", "1", "--prompt", "a red circle"];
     let (status, said) = failure(&[&["caption", &run, &file][..], &long].concat());
     assert!(
-        status == 2 && said.contains("max_length = 3 counts prompt and caption"),
+        status == 2 && said.contains("max_length = 3 limits prompt and caption"),
         "{said}"
     );
 }

@@ -65,7 +65,7 @@ fn runs_below_a_folder_with_their_states() {
     let again = format!("{done}/.");
     let (status, said) = failure(&["compare", &done, &again]);
     assert_eq!(status, 2);
-    assert!(said.contains("are one run: name it once"), "{said}");
+    assert!(said.contains("are the same run: name it once"), "{said}");
 
     let (status, said) = failure(&["runs", &format!("{shown}/none")]);
     assert_eq!(status, 2);

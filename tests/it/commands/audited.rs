@@ -172,7 +172,7 @@ fn a_run_without_its_checkpoints_is_not_begun_again() {
     fs::remove_dir_all(Path::new(&run).join("steps")).unwrap();
     let (status, said) = failure(&["resume", &run]);
     assert!(
-        status == 1 && said.contains("has no whole checkpoint left"),
+        status == 1 && said.contains("has no complete checkpoint left"),
         "{said}"
     );
     assert_eq!(journal(), before);
@@ -235,7 +235,7 @@ fn pictures_of_a_folder_are_told_though_one_is_damaged() {
     fs::create_dir(&empty).unwrap();
     let (status, said) = failure(&["classify", &run, &empty.display().to_string()]);
     assert!(
-        status == 2 && said.contains("holds no PNG or JPEG"),
+        status == 2 && said.contains("contain no PNG or JPEG file"),
         "{said}"
     );
 }

@@ -159,7 +159,7 @@ fn texts_models_and_optimizers_that_training_refuses() {
         (
             "context = 8",
             &unnamed,
-            "special_tokens has an empty name",
+            "special_tokens contains an empty name",
             "special_tokens",
         ),
         ("context = 8", &group, "matches no parameter", "groups"),
@@ -233,7 +233,7 @@ fn sweeps_that_are_refused() {
     for (ablation, says) in [
         (
             "baseline = \"norm_placement=past\"\naxes = { \"model.norm_placement\" = [\"pre\", \"post\"] }",
-            "is no arm; did you mean",
+            "is not an arm; did you mean",
         ),
         (
             "axes = { \"model.norm_placement\" = [\"pre\", \"past\"] }",
@@ -302,7 +302,7 @@ fn what_would_stop_a_run_on_its_way() {
         (
             "smoke/tiny.toml",
             "decode.beam_search={beam = 2, n_best = 3}",
-            "n_best = 3 must be 1 to beam = 2",
+            "n_best = 3 must be between 1 and beam = 2",
         ),
         (
             "smoke/tiny.toml",
@@ -312,7 +312,7 @@ fn what_would_stop_a_run_on_its_way() {
         (
             "translation/dates.toml",
             "decode.beam_search.beam=3",
-            "beam_search has no effect: it is for texts that are continued",
+            "beam_search has no effect: it applies to texts that are continued",
         ),
     ] {
         let (status, said) = failure(&["check", &format!("experiments/{file}"), "--set", set]);
@@ -322,7 +322,7 @@ fn what_would_stop_a_run_on_its_way() {
     let (status, said) = failure(&["check", "experiments/smoke/tiny.toml", "--set", ends]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("[decode.sampling] end = 100000 is no token: the vocabulary has "),
+        said.contains("[decode.sampling] end = 100000 is not a token id: the vocabulary has "),
         "{said}"
     );
 }
@@ -341,7 +341,7 @@ fn results_go_into_another_file() {
         let [command, input, output] = flags;
         let (status, said) = failure(&[command, "none", input, &file, output, &file]);
         assert_eq!(status, 2, "{said}");
-        assert!(said.contains("name another one"), "{said}");
+        assert!(said.contains("choose another output file"), "{said}");
     }
     assert_eq!(fs::read_to_string(&file).unwrap(), "a line\n");
 }

@@ -45,13 +45,13 @@ fn positions_that_go_on_are_measured_further_and_tables_are_not() {
     let learned = run(folder.path(), "learned");
     let (status, told) = failure(&["eval", &learned, "--context", "32"]);
     assert_eq!(status, 2, "{told}");
-    let limit = "error: the run cannot read windows of 32 tokens: it reads 16 at most, as far as its `model.position.table` goes\n";
+    let limit = "error: the run cannot read windows of 32 tokens: it reads at most 16, the length of its `model.position.table`\n";
     assert!(told.ends_with(limit), "{told}");
     let longer = run_with(folder.path(), "longer", "learned", ", max_len = 20");
     output(&["eval", &longer, "--context", "20"]);
     let (status, told) = failure(&["eval", &longer, "--context", "32"]);
-    let limit = "error: --context 32: [model.position] max_len = 20 is shorter than the context of 32 tokens; the run reads no more \
-                 than --context 20\n";
+    let limit = "error: --context 32: [model.position] max_len = 20 is shorter than the context of 32 tokens; the run reads at \
+                 most --context 20\n";
     assert_eq!((status, told.as_str()), (2, limit));
 }
 

@@ -124,7 +124,7 @@ fn a_lost_journal_condemns_no_weights() {
     assert_eq!(status, 1, "{said}");
     let error = said.lines().find(|line| line.starts_with("error: "));
     let error = error.unwrap();
-    for part in ["at step 10 are whole", "metrics.jsonl", "[init] from = "] {
+    for part in ["at step 10 are complete", "metrics.jsonl", "[init] from = "] {
         assert!(error.contains(part), "{part}: {error}");
     }
     assert!(!said.contains("--fresh"), "{said}");

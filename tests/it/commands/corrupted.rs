@@ -48,7 +48,7 @@ fn spans_are_learnt_measured_and_written() {
     let (status, said) = failure(&["eval", &run, "--beam", "2"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("has no texts that written ones could be compared with"),
+        said.contains("has no reference texts to compare with"),
         "{said}"
     );
     let (status, said) = failure(&["eval", &run, "--set", "decode.search.beam=2"]);

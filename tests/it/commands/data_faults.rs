@@ -156,7 +156,7 @@ fn files_of_an_evaluation_that_hold_nothing_or_too_little() {
         (at("short.txt", "a"), "; give a larger file"),
         (
             at("new.txt", &"xyz ".repeat(50)),
-            "the text that the tokenizer learned from; leave it out",
+            "the text that the tokenizer was trained on; remove it",
         ),
     ];
     for (file, says) in cases {

@@ -74,7 +74,7 @@ fn faults_of_epochs() {
     let (status, said) = failure(&["check", &both]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("steps and epochs say the same thing"),
+        said.contains("steps and epochs both set the length of training"),
         "{said}"
     );
     for (wrong, why) in [

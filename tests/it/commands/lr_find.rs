@@ -45,7 +45,7 @@ fn a_range_test_finds_rates_and_draws_them() {
     assert_eq!(json(&output(&arguments)), found);
     let told = output(&["lr-find", TINY, "--steps", "20"]);
     assert!(
-        told.contains("--set optimizer.lr=") || told.contains("fell at no rate"),
+        told.contains("--set optimizer.lr=") || told.contains("did not fall at any rate"),
         "{told}"
     );
 }

@@ -54,16 +54,16 @@ fn a_folder_is_no_experiment() {
     for (words, wanted) in [
         (
             ["train", "checkpoints/smoke-tiny"],
-            "checkpoints/smoke-tiny is the folder of a run, and `train` takes an experiment file; go on with it: formwork \
+            "checkpoints/smoke-tiny is the folder of a run, but `train` expects an experiment file; continue it with: formwork \
              resume checkpoints/smoke-tiny",
         ),
         (
             ["train", "smoke-tiny"],
-            "go on with it: formwork resume checkpoints/smoke-tiny",
+            "continue it with: formwork resume checkpoints/smoke-tiny",
         ),
         (
             ["train", "checkpoints/swept"],
-            "go on with it: formwork sweep checkpoints/swept",
+            "continue it with: formwork sweep checkpoints/swept",
         ),
         (
             ["train", "checkpoints"],
@@ -71,11 +71,11 @@ fn a_folder_is_no_experiment() {
         ),
         (
             ["check", "checkpoints/smoke-tiny"],
-            "it is a folder of a run, whose experiment is checkpoints/smoke-tiny/resolved.toml",
+            "it is a folder of a run; its experiment is checkpoints/smoke-tiny/resolved.toml",
         ),
         (
             ["check", "smoke-tiny"],
-            "no such file, and checkpoints/smoke-tiny is a folder of a run, whose experiment is checkpoints/smoke-tiny/resolved.toml",
+            "no such file, and checkpoints/smoke-tiny is a folder of a run; its experiment is checkpoints/smoke-tiny/resolved.toml",
         ),
     ] {
         let told = refused(at, &words);

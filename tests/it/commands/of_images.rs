@@ -59,12 +59,12 @@ fn positions_on_a_grid_begin_from_those_of_smaller_images() {
         let said = shown(&refused);
         assert_eq!(refused.status.code(), Some(2), "{said}");
         assert!(
-            said.contains("resample = [\"position\"] moves them"),
+            said.contains("resample = [\"position\"] interpolates them"),
             "{said}"
         );
         let (_, said) = good(at, &tall, &["init.resample=[\"position\"]"]);
         assert!(
-            said.contains("in another length: model.position."),
+            said.contains("with another length: model.position."),
             "{said}"
         );
         assert!(!said.contains("class_token [1, 8] →"), "{said}");
@@ -81,7 +81,7 @@ fn a_teacher_of_other_pixels_is_told() {
         "[task]\nkind = \"distillation\"\nteacher = {teacher:?}\nof = {{ kind = \"image_classification\" }}"
     );
     let (_, said) = good(at, &file(at, "other", [VISION, &data(0.5), &task]), &[]);
-    let wanted = "was trained on images with mean [0.0] and std [0.25] (here [0.5] and [0.25]: it reads them turned into its own)";
+    let wanted = "was trained on images with mean [0.0] and std [0.25] (here [0.5] and [0.25]; images are converted for it)";
     assert!(said.contains(wanted), "{said}");
     let (_, said) = good(at, &file(at, "same", [VISION, &data(0.0), &task]), &[]);
     assert!(!said.contains("was trained on images"), "{said}");
@@ -113,7 +113,7 @@ fn runs_say_what_they_read() {
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("reads images as sequences of grey values, and no texts"),
+        said.contains("reads images as sequences of grey values, not texts"),
         "{said}"
     );
     let (run, _) = good(
@@ -124,7 +124,7 @@ fn runs_say_what_they_read() {
     let (status, said) = failure(&["generate", &run, "--prompt", "a"]);
     assert_eq!(status, 2, "{said}");
     let wanted = format!(
-        "reads images, and continues no text; it is used with: formwork classify {run} FILE.png"
+        "reads images and does not continue text; use it with: formwork classify {run} FILE.png"
     );
     assert!(said.contains(&wanted), "{said}");
 }
@@ -137,7 +137,7 @@ fn errors_stand_at_their_lines() {
     let uncut = file(at, "uncut", [&model, "channels = 1", CLASSES]);
     let (_, said) = failure(&["plan", &uncut, "--no-probe"]);
     assert!(
-        said.contains(&format!("{uncut}:7: [model.stem] size = 5 does not cut")),
+        said.contains(&format!("{uncut}:7: [model.stem] size = 5 does not divide")),
         "{said}"
     );
     // A file name is not mistaken for a key.
@@ -184,7 +184,7 @@ fn tables_of_positions_are_held_against_pictures() {
         (
             "axial",
             "axial_shape = [2, 5]",
-            "axial_shape = [2, 5] has 10 places, fewer than the 17 positions",
+            "axial_shape = [2, 5] has 10 positions, fewer than the 17 positions",
         ),
     ] {
         let model = format!("{VISION}\nposition = {{ kind = {kind:?}, {size} }}");
@@ -218,7 +218,10 @@ fn other_tokens_before_patches_move_positions() {
     let (_, refused) = trained(at, &mean, &["model.pooling=mean"]);
     let said = shown(&refused);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    assert!(said.contains("other tokens before the patches"), "{said}");
+    assert!(
+        said.contains("different tokens before the patches"),
+        "{said}"
+    );
     assert!(!said.contains("max_len ="), "{said}");
     let rest = format!("{CLASSES}\n[init]\nfrom = {run:?}\nnew = [\"head\"]");
     let both = file(at, "both", [&model, "channels = 1", &rest]);
@@ -277,7 +280,8 @@ fn a_teacher_is_as_wide_as_what_stands_for_an_image() {
     let (_, refused) = trained(at, &wide, &sets);
     let said = shown(&refused);
     assert_eq!(refused.status.code(), Some(2), "{said}");
-    let wanted = "which are 32 wide here and 16 wide in the teacher: set cosine = 0.0, or model.d_model and model.pooling that make 16";
+    let wanted = "which are 32 wide here and 16 wide in the teacher: set cosine = 0.0, or choose model.d_model and model.pooling \
+                  so that the width is 16";
     assert!(said.contains(wanted), "{said}");
 }
 

@@ -93,7 +93,7 @@ fn dates_are_translated() {
     let (status, said) = failure(&["generate", &run, "--prompt", "x"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("was trained for translation, which continues no text"),
+        said.contains("was trained for translation, which does not continue text"),
         "{said}"
     );
 }
@@ -154,7 +154,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
     let (status, said) = failure(&["fill", &run, "--text", "no mask"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("the text has no mask: write [MASK]"),
+        said.contains("the text has no mask; write [MASK]"),
         "{said}"
     );
     // A tiny set of labelled sentences in words of the grammar.
@@ -176,10 +176,10 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
     ];
     let said = refused(folder.path(), file, &[&short(&[])[..], &base].concat());
     assert!(
-        said.contains("`head.weight` is not there (`new` lets it begin anew)"),
+        said.contains("`head.weight` is not in the file (list it in `new` to initialise it)"),
         "{said}"
     );
-    assert!(said.contains("(`skip` leaves it out)"), "{said}");
+    assert!(said.contains("(list it in `skip` to ignore it)"), "{said}");
     let other = ["tokenizer={ kind = \"wordpiece\", vocab_size = 40 }"];
     let said = refused(
         folder.path(),
@@ -187,7 +187,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
         &[&short(&[])[..], &base, &other].concat(),
     );
     assert!(
-        said.contains("the other run has another vocabulary"),
+        said.contains("the other run has a different vocabulary"),
         "{said}"
     );
     assert!(
@@ -200,7 +200,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
     let wrong = anew("init.new=[\"^head\", \"embedding_norm|segments\"]");
     let said = refused(folder.path(), file, &wrong);
     assert!(
-        said.contains("the other run has another vocabulary"),
+        said.contains("the other run has a different vocabulary"),
         "{said}"
     );
     let right = anew("init.new=[\"^head\", \"model.embedding.weight\"]");
@@ -222,7 +222,7 @@ fn masks_are_filled_and_a_classifier_begins_from_the_encoder() {
     let (status, said) = failure(&["resume", &tuned, "--set", "train.batch_tokens=64"]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("train.batch_tokens is no value in the run"),
+        said.contains("train.batch_tokens is unset in the run"),
         "{said}"
     );
     let shown = output(&["eval", &tuned, "--confusion"]);
@@ -272,7 +272,7 @@ fn shapes_are_classified() {
     let mut sets = short(&["data.valid_items=8", "data.size=56"]);
     sets.push(&from);
     let said = refused(folder.path(), file, &sets);
-    assert!(said.contains("cut its images into another grid"), "{said}");
+    assert!(said.contains("cuts images into a different grid"), "{said}");
     sets.push("init.resample=[\"position\"]");
     trained(folder.path(), "larger", file, &sets);
     sets.retain(|set| *set != "data.size=56");
@@ -281,7 +281,7 @@ fn shapes_are_classified() {
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("which tells neither classes nor numbers of texts"),
+        said.contains("which predicts neither classes nor numbers for texts"),
         "{said}"
     );
 }

@@ -54,7 +54,7 @@ fn an_option_of_another_tool_is_answered_with_what_says_the_same() {
         ),
         (
             &["train", "--config", "x.toml"],
-            "use the experiment file, which stands without an option",
+            "use the experiment file as an argument, without an option",
         ),
         (
             &["train", "x.toml", "--output-dir", "out/a"],
@@ -63,7 +63,7 @@ fn an_option_of_another_tool_is_answered_with_what_says_the_same() {
         (&["train", "x.toml", "--output", "out/a"], "use --run out/a"),
         (
             &["train", "x.toml", "--resume-from-checkpoint", "run"],
-            "use formwork resume RUN for a run that goes on",
+            "use formwork resume RUN to continue a run",
         ),
         (
             &["sweep", "x.toml", "--resume"],
@@ -89,11 +89,11 @@ fn an_option_of_another_tool_is_answered_with_what_says_the_same() {
         ),
         (
             &["generate", "--model", "run"],
-            "use the run's folder, which stands without an option",
+            "use the run's folder as an argument, without an option",
         ),
         (
             &["generate", "run", "--output", "x.txt"],
-            "use > FILE, for results go to standard output",
+            "use > FILE, because results go to standard output",
         ),
     ] {
         let told = told(words);

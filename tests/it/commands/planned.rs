@@ -34,8 +34,8 @@ fn what_takes_the_base_of_a_sweep_says_so_in_a_line() {
     let axes = "[ablation.axes]\n\"model.norm\" = [\"layer\", { kind = \"rms\", eps = 1e-5 }]\n\"model.n_layers\" = [1, 2]\n";
     let sweep = file(folder.path(), "sweep.toml", axes);
     let wanted = format!(
-        "{sweep} has [ablation]: this is its base, without the settings of its 4 arms; arm `norm=layer, n_layers=1` is: --set \
-         'model.norm=\"layer\"' --set model.n_layers=1; all arms: formwork sweep {sweep} --dry-run\n"
+        "{sweep} has [ablation]; this command uses its base, without the settings of its 4 arms; arm `norm=layer, n_layers=1` \
+         adds: --set 'model.norm=\"layer\"' --set model.n_layers=1; list all arms with: formwork sweep {sweep} --dry-run\n"
     );
     for command in [
         &["plan", &sweep, "--no-probe"][..],
@@ -102,7 +102,7 @@ fn a_plan_says_what_a_model_is_exported_as() {
     let (status, refused) = failure(&["export", &run, &format!("{made}-2")]);
     let first = reason.split("; and ").next().unwrap();
     assert!(status == 2 && refused.contains(first), "{refused}{reason}");
-    assert_eq!(reason.matches(", there ").count(), 1, "{reason}");
+    assert_eq!(reason.matches(" instead of ").count(), 1, "{reason}");
     // A preset without an experiment has no objective and no data.
     let preset = json(&output(&["plan", "--preset", "gpt2", "--json"]));
     assert!(preset["export"].is_null(), "{preset}");
@@ -120,7 +120,7 @@ fn absurd_sizes_are_refused_at_once() {
         (
             "experiments/systems/bert.toml",
             "data.test_items=400000",
-            "make 5713400 sentences, which are more than 4000000",
+            "make 5713400 sentences; the maximum is 4000000",
         ),
         (
             "experiments/smoke/tiny.toml",

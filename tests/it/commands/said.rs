@@ -237,7 +237,7 @@ fn errors_name_the_flag_that_was_typed() {
     ] {
         for (device, why) in [
             ("flax", "there is no device `flax`; did you mean `flex`?"),
-            ("flex:1", "flex is one device and takes no number"),
+            ("flex:1", "flex is a single device; remove the number"),
         ] {
             let (status, said) = failure(&[&arguments[..], &["--device", device]].concat());
             assert_eq!(status, 2, "{arguments:?}");

@@ -106,10 +106,10 @@ fn wrong_jobs_are_refused() {
     );
     assert!(asked(&["--nodes", "0"]).contains("--nodes"));
     assert!(asked(&["--time", "3"]).contains("at least 5 minutes"));
-    assert!(asked(&["--time", "soon"]).contains("no time of Slurm"));
-    assert!(asked(&["--partition", "a b"]).contains("it is no name"));
-    assert!(asked(&["--slurm-option", "mem=8G"]).contains("is no option of sbatch"));
-    assert!(asked(&["--run", "a\nb"]).contains("more than one line"));
+    assert!(asked(&["--time", "soon"]).contains("not a Slurm time"));
+    assert!(asked(&["--partition", "a b"]).contains("it is not a name"));
+    assert!(asked(&["--slurm-option", "mem=8G"]).contains("is not an option of sbatch"));
+    assert!(asked(&["--run", "a\nb"]).contains("a line break"));
     let told = asked(&["--set", "train.step=3"]);
     assert!(told.contains("did you mean `steps`?"), "{told}");
     let (_, told) = failure(&[
@@ -126,7 +126,7 @@ fn a_machine_without_slurm_says_so_and_keeps_the_script() {
     let (status, said, told) = submitted("/nowhere", &place.path().join("run"), &[]);
     assert_eq!((status, said.as_str()), (Some(2), ""), "{told}");
     assert!(
-        told.contains("there is no `sbatch` on this machine"),
+        told.contains("`sbatch` was not found on this machine"),
         "{told}"
     );
     let script = fs::read_to_string(place.path().join("run.sbatch")).unwrap();
@@ -220,7 +220,7 @@ fn a_job_trains_a_run_and_a_later_one_resumes_it() {
     let (status, _, told) = submitted(&path, &run, &[]);
     assert_eq!(status, Some(2), "{told}");
     assert!(
-        told.contains("holds a run; resume it with `formwork submit"),
+        told.contains("already contains a run; resume it with `formwork submit"),
         "{told}"
     );
     let run = run.display().to_string();

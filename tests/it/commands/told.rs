@@ -99,20 +99,20 @@ fn classes_and_texts_that_are_cut_are_told() {
         for line in [
             "20 examples to train on, 20 to validate on",
             "3 classes: Red 1, blue 8, red 11",
-            "8 of 20 texts to train on, 8 of 20 to validate on have more tokens than [data] context = 8 holds: cut short",
+            "8 of 20 texts to train on, 8 of 20 to validate on have more tokens than [data] context = 8 and are truncated",
         ] {
             assert!(said.lines().any(|one| one == line), "{arguments:?}: {said}");
         }
         let both = said
-            .matches("is trained on, too: scores on it say nothing")
+            .matches("is also training data: scores on it say nothing")
             .count();
         assert_eq!(both, 1, "{arguments:?}: {said}");
     }
     let said = told(&["check", &file, "--set", "data.context=11"]);
-    assert!(!said.contains("cut short"), "{said}");
+    assert!(!said.contains("truncated"), "{said}");
     // Joined rows: two short ones fill a text, and each long one is cut to a text of its own.
     let said = told(&["check", &file, "--set", "data.join=true"]);
-    let line = "8 of 20 texts to train on, 8 of 14 to validate on have more tokens than [data] context = 8 holds: cut short";
+    let line = "8 of 20 texts to train on, 8 of 14 to validate on have more tokens than [data] context = 8 and are truncated";
     assert!(said.lines().any(|one| one == line), "{said}");
 }
 
@@ -140,10 +140,10 @@ fn keys_that_go_with_a_kind_are_named() {
         said.contains("optimizer.kind = \"lion\" replaces the table of \"adamw\": lr = 0.003 ("),
         "{said}"
     );
-    assert!(said.contains(") is gone, 0.0001 now"), "{said}");
+    assert!(said.contains(") is dropped, 0.0001 now"), "{said}");
     let kept = ["--set", "optimizer.lr=0.003"];
     let said = told(&[&["check", TINY], &lion[..], &kept[..]].concat());
-    assert!(!said.contains("is gone"), "{said}");
+    assert!(!said.contains("is dropped"), "{said}");
     // In a sweep, the message comes once for each arm.
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("kinds.toml");
@@ -162,7 +162,7 @@ fn keys_that_go_with_a_kind_are_named() {
         vec!["sweep", &file, "--dry-run", "--no-probe", "--run", &run],
     ] {
         let said = told(&arguments);
-        assert_eq!(said.matches("is gone").count(), 1, "{arguments:?}: {said}");
+        assert_eq!(said.matches("is dropped").count(), 1, "{arguments:?}: {said}");
         assert!(
             said.contains("lion`: optimizer.kind = \"lion\" replaces"),
             "{said}"

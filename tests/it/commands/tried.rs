@@ -34,7 +34,8 @@ fn a_search_is_tried_out_on_a_finished_run() {
     let other = at(folder.path(), "short");
     let train = [&["train", &file, "--run", &other], &sets[..], &short].concat();
     let said = shown(&formwork(&train).output().unwrap());
-    let limit = "of 4 texts have as many tokens as decode.search.max_len_b = 2 allows and may lack their ends";
+    let limit =
+        "of 4 texts reached the length limit (decode.search.max_len_b = 2) and may be incomplete";
     assert_eq!(said.matches(limit).count(), 1, "{said}");
     output(&[&["train", &file, "--quiet", "--run", &run], &sets[..]].concat());
     let source = written(folder.path(), "source.txt", "3 May 2012\n");
@@ -136,12 +137,12 @@ fn names_of_other_programs_lead_to_ours() {
         ("train.max_update=9", "did you mean `steps`?"),
         (
             "tokenizer.kind=\"sentencepiece\"",
-            "is not known; kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and `bpe` \
-             are trained anew",
+            "is not known; kind = \"pretrained\" with path = \"tokenizer.model\" reads a SentencePiece model, and `unigram` and \
+             `bpe` train a new one",
         ),
         (
             "tokenizer.kind=\"huggingface\"",
-            "is not known; kind = \"pretrained\" reads the tokenizer of a folder or a file, its path",
+            "is not known; kind = \"pretrained\" reads the tokenizer from the folder or file in `path`",
         ),
     ] {
         let (status, said) = failure(&["check", &file, "--set", set]);
@@ -180,7 +181,7 @@ fn names_of_other_programs_lead_to_ours() {
     assert!(keys.contains("1e-37 to 1e37"), "{keys}");
     for extends in ["extends", "base"] {
         let told = output(&["list", "keys", extends]);
-        assert!(told.contains("laid over"), "{told}");
+        assert!(told.contains("that this file extends"), "{told}");
     }
     let heads = output(&["list", "keys", "model.attention.n_heads"]);
     assert_eq!(heads.matches("Query heads.").count(), 1, "{heads}");

@@ -112,17 +112,17 @@ fn keys_that_nothing_sets_are_refused() {
     };
     refused(
         "unset = [\"train.emma\"]\n",
-        &["child.toml:3", "no file below sets", "`train.ema`"],
+        &["child.toml:3", "no extended file sets", "`train.ema`"],
     );
     refused("unset = \"train.ema\"\n", &["must be a list of keys"]);
     refused("unset = []\n", &["must be a list of keys"]);
     refused("unset = [1]\n", &["must be a list of keys"]);
-    refused("unset = [\"model.preset\"]\n", &["a preset is taken out"]);
+    refused("unset = [\"model.preset\"]\n", &["a preset is removed"]);
     refused(
         "unset = [\"train.ema\"]\n[train]\nema = 0.9\n",
-        &["`train.ema`", "has a value beside it"],
+        &["`train.ema`", "but the same file sets it"],
     );
-    refused("unset = [\"name\"]\n", &["has a value beside it"]);
+    refused("unset = [\"name\"]\n", &["but the same file sets it"]);
     // The remaining keys must still make an experiment.
     refused(
         "unset = [\"model.pooler\"]\n",
@@ -141,13 +141,13 @@ fn keys_that_nothing_sets_are_refused() {
     .unwrap();
     let (status, said) = failure(&["check", "--keys-only", &base]);
     assert!(
-        status == 2 && said.contains("no file below this one"),
+        status == 2 && said.contains("this file extends no file"),
         "{said}"
     );
     fs::write(&base, BASE).unwrap();
     let (status, said) = failure(&["check", "--keys-only", &base, "--unset", "train.lrr"]);
     assert!(
-        status == 2 && said.contains("unset: no file below sets `train.lrr`"),
+        status == 2 && said.contains("unset: no extended file sets `train.lrr`"),
         "{said}"
     );
 }

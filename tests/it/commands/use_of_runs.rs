@@ -15,7 +15,7 @@ fn finished() -> (tempfile::TempDir, String, PathBuf) {
 #[test]
 fn a_comparison_names_settings_that_were_changed_by_hand() {
     let (_folder, run, path) = finished();
-    let note = "resolved.toml was changed by hand";
+    let note = "resolved.toml was edited";
     assert!(!output(&["compare", &run]).contains(note));
     let file = path.join("resolved.toml");
     let text = std::fs::read_to_string(&file).unwrap();
@@ -48,7 +48,7 @@ fn a_mean_leaves_out_a_checkpoint_that_only_the_best_link_keeps() {
     std::os::unix::fs::symlink("steps/00000005", path.join("best")).unwrap();
     let (status, said) = failure(&mean("average:3"));
     assert_eq!(status, 2, "{said}");
-    let why = "has 2 checkpoints beside the best one, too few for a mean of 3";
+    let why = "has 2 checkpoints besides the best one: too few for a mean of 3";
     assert!(said.contains(why), "{said}");
     output(&mean("average:2"));
 }
@@ -75,14 +75,14 @@ fn a_damaged_best_checkpoint_names_a_whole_one() {
     assert_eq!(scores["step"].to_string(), step);
     let mut command = formwork(&["eval", &run, "--checkpoint", &step]);
     let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
-    assert!(said.starts_with("the scores are not kept: "), "{said}");
+    assert!(said.starts_with("the scores are not saved: "), "{said}");
     // An evaluation that tries another checkpoint does not replace the run's own scores.
     let kept = std::fs::read_to_string(path.join("scores.json")).unwrap();
     assert_eq!(json(&kept)["valid"]["step"].to_string(), "40");
     let (status, said) = failure(&["eval", &run, "--checkpoint", "7"]);
     assert_eq!(status, 2);
     assert!(
-        said.contains("no checkpoint of step 7; there are: "),
+        said.contains("no checkpoint of step 7; available steps: "),
         "{said}"
     );
     let (status, said) = failure(&["eval", &run, "--checkpoint", "worst"]);
@@ -102,7 +102,7 @@ fn scores_are_printed_where_they_cannot_be_kept() {
     assert!(String::from_utf8_lossy(&ended.stdout).starts_with("valid loss "));
     let said = String::from_utf8_lossy(&ended.stderr).into_owned();
     assert!(
-        said.starts_with("the scores were not kept: ") && said.contains("scores.json is damaged"),
+        said.starts_with("the scores were not saved: ") && said.contains("scores.json is damaged"),
         "{said}"
     );
     assert_eq!(
@@ -120,7 +120,7 @@ fn an_experiment_that_was_edited_into_nonsense_is_refused() {
     std::fs::write(&file, text.replace("n_heads = 4", "n_heads = 0")).unwrap();
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 1);
-    assert!(said.contains("resolved.toml was changed"), "{said}");
+    assert!(said.contains("resolved.toml was edited"), "{said}");
     formwork::train::run_manifest::seal(&path).unwrap();
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 2);
@@ -147,7 +147,7 @@ fn flags_of_generate() {
         let (status, said) = failure(&arguments);
         assert_eq!((status, said.trim_end()), (2, says), "{more:?}");
     };
-    let below = "error: --temperature -1 must be 0 (the likeliest token) or more";
+    let below = "error: --temperature -1 must be 0 (the most likely token) or more";
     wrong(&["--temperature", "-1"], below);
     wrong(&["--top-p", "-0.5"], "error: --top-p -0.5 is not in (0, 1]");
     let penalty = "is not a number above 0; 1 switches it off";
@@ -173,7 +173,7 @@ fn flags_of_generate() {
     assert_eq!((status, said.trim_end()), (2, no_tokens));
     for flag in [["--top-k", "3"], ["--top-p", "0.5"], ["--min-p", "0.5"]] {
         let idle = format!(
-            "error: {0} has no effect: --temperature 0 takes the likeliest token; give a --temperature above 0, or leave {0} out",
+            "error: {0} has no effect: --temperature 0 selects the most likely token; set --temperature above 0, or remove {0}",
             flag[0]
         );
         wrong(&["--temperature", "0", flag[0], flag[1]], &idle);

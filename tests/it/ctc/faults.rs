@@ -11,12 +11,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "n_mels = 0",
             "n_mels = 40",
-            "n_mels = 40 gives log-mel features, and the model reads samples; set n_mels = 0",
+            "n_mels = 40 produces log-mel features, but the model reads samples; set n_mels = 0",
         ),
         (
             "n_mels = 0",
             "n_mels = 0\naugment = { time_masks = 1 }",
-            "augment masks bands and frames of log-mel features, and n_mels = 0 reads samples",
+            "augment masks bands and frames of log-mel features, but n_mels = 0 reads samples",
         ),
         (
             "n_mels = 0",
@@ -26,7 +26,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "strides = [8, 4, 4]",
             "strides = [8, 4]",
-            "strides = [8, 4] has 2 numbers, and widths has 3",
+            "strides = [8, 4] has 2 numbers, but widths has 3",
         ),
         (
             "sizes = [16, 4, 4]",
@@ -36,12 +36,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "groups = 4",
             "groups = 5",
-            "groups = 5 does not divide d_model = 32",
+            "groups = 5 does not divide the channels, d_model = 32",
         ),
         (
             "d_model = 32",
             "d_model = 32\nmasks = { time_share = 1.5 }",
-            "time_share = 1.5 must be 0 to 1",
+            "time_share = 1.5 must be between 0 and 1",
         ),
         (
             "d_model = 32",
@@ -61,7 +61,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "[decode]",
             "[decode]\nsearch = { beam = 3 }",
-            "search has no effect: [task] kind = \"ctc\" takes the likeliest character of each frame",
+            "search has no effect: [task] kind = \"ctc\" uses the most likely character of each frame",
         ),
         (
             "[decode]",
@@ -87,7 +87,7 @@ fn other_networks_and_data_are_told() {
                    optimizer = { kind = \"adamw\", lr = 1e-3 }\ntrain = { steps = 1, batch_size = 1 }\n";
     let file = written(folder.path(), "whisper.toml", whisper);
     let (status, said) = failure(&["check", &file]);
-    let rule = "n_mels = 0 gives samples, and the model reads log-mel features";
+    let rule = "n_mels = 0 produces samples, but the model reads log-mel features";
     assert!(status == 2 && said.contains(rule), "{said}");
     let texts = DIGITS.replace(
         "kind = \"dialled_digits\"\ndigits = [1, 2]\nseconds = 0.6\nn_mels = 0\nnoise = 0.001\nheld_out = 0.2\n",

@@ -145,7 +145,7 @@ fn settings_that_make_other_inputs_are_told() {
             vocab(0),
             "`do_normalize` = \"yes\" is not true or false",
         ),
-        (settings(), upper, "has a vocabulary of its own for `de`"),
+        (settings(), upper, "has separate vocabularies for `de`"),
     ] {
         let work = tempfile::tempdir().unwrap();
         let folder = hub("wav2vec2", &settings, &vocab);

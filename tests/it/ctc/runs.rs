@@ -79,15 +79,15 @@ fn a_run_spells_what_it_hears() {
     for (arguments, told) in [
         (
             &[&file[..], "--beam", "4"][..],
-            "--beam or --n-best is not for a run of ctc",
+            "--beam or --n-best does not apply to a run of ctc",
         ),
         (
             &[&file, "--language", "de"],
-            "--language is not for a run of ctc",
+            "--language does not apply to a run of ctc",
         ),
         (
             &[&file, "--translate"],
-            "--translate is not for a run of ctc",
+            "--translate does not apply to a run of ctc",
         ),
     ] {
         let (status, said) = failure(&[&["transcribe", &run][..], arguments].concat());

@@ -252,7 +252,7 @@ fn corpora_are_drawn_by_their_weights() {
     };
     assert_eq!(
         refused("[1, 2]"),
-        ["[data] weights has 2 number(s) and path 3 entries; give one weight for each entry"]
+        ["[data] weights has 2 number(s), but path has 3 entries; give one weight for each entry"]
     );
     assert_eq!(refused("[1, -2, 0]").len(), 1);
     assert_eq!(refused("[1, 2, 3]\nwindows = \"contiguous\"").len(), 1);

@@ -20,7 +20,7 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nvalid_path = []",
-            "[data] `valid_path` is empty; leave it out or name a file",
+            "[data] `valid_path` is empty; remove it or name a file",
         ),
         (
             "path = \"x\"\nformat = \"idx\"",
@@ -40,7 +40,7 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nvalid_path = \"y\"\nvalid_fraction = 0.1",
-            "[data] valid_fraction has no effect beside valid_path; leave one of them out",
+            "[data] valid_fraction has no effect beside valid_path; remove one of them",
         ),
         (
             "path = \"x\"\nvalid_fraction = 0.6\ntest_fraction = 0.4",
@@ -81,9 +81,8 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\naugment = { erase = 1.5, mixup = -1.0, rand_augment = { n = 0, magnitude = 31 } }",
-            "[data.augment] erase = 1.5 must be 0 to 1\n[data.augment] mixup = -1 must be 0 to 1000; 0 is none\n\
-             [data.augment.rand_augment] n = 0 must be 1 to 14\n[data.augment.rand_augment] magnitude = 31 must be 0 \
-             to 30",
+            "[data.augment] erase = 1.5 must be between 0 and 1\n[data.augment] mixup = -1 must be between 0 and 1000; 0 is \
+             none\n[data.augment.rand_augment] n = 0 must be 1 to 14\n[data.augment.rand_augment] magnitude = 31 must be 0 to 30",
         ),
     ] {
         assert_eq!(message(&folder, data), expected, "{data}");
@@ -99,15 +98,15 @@ fn faults_of_sense() {
     for (data, expected) in [
         (
             "kind = \"shapes\"\nclasses = 9",
-            "[data] classes = 9 must be 2 to 8",
+            "[data] classes = 9 must be between 2 and 8",
         ),
         (
             "kind = \"shapes\"\nsize = 4",
-            "[data] size = 4 must be 12 to 1024",
+            "[data] size = 4 must be between 12 and 1024",
         ),
         (
             "kind = \"random_images\"\nwidth = 0",
-            "[data] width = 0 must be 1 to 4096",
+            "[data] width = 0 must be between 1 and 4096",
         ),
     ] {
         assert_eq!(data_config(data).faults(None), [expected]);
@@ -260,7 +259,7 @@ fn folders_that_are_wrong() {
     assert!(path("text").starts_with("DIR/text/a/1.png is no PNG or JPEG that can be read: "));
     assert_eq!(
         path("other"),
-        "[data] path = \"other\": DIR/other/a/1.bmp is not PNG or JPEG; convert it"
+        "[data] path = \"other\": DIR/other/a/1.bmp is not a PNG or JPEG file; convert it"
     );
     assert_eq!(
         path("loose"),

@@ -133,8 +133,5 @@ fn minus_one_beside_numbers_from_zero_on_is_no_class() {
     let signs = read(&folder, &alone("signs.tsv")).unwrap();
     assert_eq!(signs.shape.classes, ["-1", "1"]);
     let error = told(&folder, &alone("null.jsonl"));
-    assert!(
-        error.ends_with("null.jsonl:1: the row has nothing in `label`"),
-        "{error}"
-    );
+    assert!(error.ends_with("null.jsonl:1: `label` is empty"), "{error}");
 }

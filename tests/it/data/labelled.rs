@@ -198,7 +198,7 @@ fn what_is_wrong_with_a_table_is_said() {
     says("path = \"a.tsv\"\ntext = 2", "the same column");
     says("path = \"a.tsv\"\nheader = [\"test\"]", "no test_path");
     says("path = \"a.tsv\"\ncontext = 1", "too short");
-    says("path = \"a.tsv\"\nclasses = [\"x\"]", "two different names");
+    says("path = \"a.tsv\"\nclasses = [\"x\"]", "at least two names");
     says(
         "path = \"a.tsv\"\nclasses = [\"good\", \"bad\", \"odd\"]",
         "a.tsv:1: unknown label `1`; allowed",

@@ -338,6 +338,6 @@ fn what_cannot_be_masked_says_why() {
         gpt,
         fine(),
         Pairs::None,
-        "no tokens to put around a text",
+        "no special tokens for the ends of a text",
     );
 }

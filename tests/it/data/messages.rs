@@ -26,16 +26,13 @@ fn faults_of_sense() {
     for (data, expected) in [
         (
             "kind = \"text\"".into(),
-            "[data] `path` is missing: a file or folder of text, or a list of them",
+            "[data] `path` is missing; name a file or folder of text, or a list of them",
         ),
         (
             text("valid_path = []"),
-            "[data] `valid_path` is empty; leave it out or name a file",
+            "[data] `valid_path` is empty; remove it or name a file",
         ),
-        (
-            text("context = 0"),
-            "[data] context = 0; a window has at least one token",
-        ),
+        (text("context = 0"), "[data] context = 0 must be at least 1"),
         (
             text("valid_fraction = 1.5"),
             "[data] valid_fraction must be at least 0 and below 1\n[data] valid_fraction and \
@@ -47,7 +44,7 @@ fn faults_of_sense() {
         ),
         (
             text("valid_path = \"t.txt\"\nvalid_fraction = 0.1"),
-            "[data] valid_fraction has no effect beside valid_path; leave one of them out",
+            "[data] valid_fraction has no effect beside valid_path; remove one of them",
         ),
         (
             text("across_documents = false"),
@@ -55,19 +52,19 @@ fn faults_of_sense() {
         ),
         (
             text("field = \"x\"\ndocument_separator = \"y\""),
-            "[data] `field` reads JSON lines and `document_separator` plain text; leave one of them out",
+            "[data] `field` is for JSON lines, but `document_separator` is for plain text; remove one of them",
         ),
         (
             text("document_separator = \"\""),
-            "[data] document_separator is empty; \"\\n\\n\" separates at blank lines",
+            "[data] document_separator is empty; use \"\\n\\n\" to separate at blank lines",
         ),
         (
             "kind = \"arithmetic\"\ndigits = 0".into(),
-            "[data] digits = 0 must be 1 to 9",
+            "[data] digits = 0 must be between 1 and 9",
         ),
         (
             "kind = \"arithmetic\"\noperations = [\"/\"]".into(),
-            "[data] operations has `/`; allowed: `+`, `-`, `*`",
+            "[data] operations contains `/`; allowed: `+`, `-`, `*`",
         ),
         (
             "kind = \"arithmetic\"\noperations = []".into(),
@@ -79,15 +76,15 @@ fn faults_of_sense() {
         ),
         (
             "kind = \"sort\"\nsymbols = 100".into(),
-            "[data] symbols = 100 must be 2 to 62",
+            "[data] symbols = 100 must be between 2 and 62",
         ),
         (
             "kind = \"reverse\"\nmin_length = 20".into(),
-            "[data] min_length is above length = 12",
+            "[data] min_length must be at most length = 12",
         ),
         (
             "kind = \"random_tokens\"\nvocab_size = 0".into(),
-            "[data] vocab_size = 0 must be 1 to 2147483647",
+            "[data] vocab_size = 0 must be between 1 and 2147483647",
         ),
         (
             "kind = \"copy\"\nlength = 1\nsymbols = 2\nheld_out = 0.000001".into(),
@@ -207,7 +204,7 @@ fn files_that_are_missing_or_wrong() {
     );
     assert_eq!(
         of("wide.txt", ""),
-        "DIR/wide.txt has NUL bytes, and looks like UTF-16: save it as UTF-8"
+        "DIR/wide.txt contains NUL bytes and looks like UTF-16; save it as UTF-8"
     );
     // Byte tokens are no remedy for JSON, which is UTF-8.
     for tokenizer in [CHAR, "kind = \"byte\""] {
@@ -244,8 +241,7 @@ fn files_that_are_missing_or_wrong() {
     );
     assert_eq!(
         of("t.txt", "windows = \"documents\""),
-        "[data] 1 document(s) cannot be split by fractions; make more documents with `document_separator`, JSONL or a \
-         folder, or give valid_path"
+        "[data] 1 document(s) cannot be split by fractions; create more documents with `document_separator`, JSONL or a folder, or set valid_path"
     );
 }
 
@@ -288,8 +284,7 @@ fn tokenizer_files_that_are_wrong() {
     assert!(of("cut.json").starts_with("DIR/cut.json is not a tokenizer: "));
     assert_eq!(
         of("far.json"),
-        "DIR/far.json is not a tokenizer: the token `b` has the id 4294967294, and there are 3 tokens; number them \
-         without large gaps, below 65542"
+        "DIR/far.json is not a tokenizer: the token `b` has the id 4294967294, but there are 3 tokens; ids must be below 65542, without large gaps"
     );
     let near = Tokenizer::load(&folder.dir.path().join("near.json")).unwrap();
     assert_eq!(near.vocab_size(), 60_001);

@@ -202,23 +202,23 @@ fn what_cannot_be_read_is_said_with_its_place() {
         "{why}"
     );
     for (keys, expected) in [
-        ("path = \"t.tsv\"", "t.tsv:2: 1 column(s)"),
+        ("path = \"t.tsv\"", "t.tsv:2: the line has 1 column(s)"),
         (
             "path = \"t.tsv\"\nsource_field = \"q\"",
-            "names no column `q`",
+            "has no column `q`",
         ),
         ("path = \"t.jsonl\"", "t.jsonl:1: no field `target`"),
         ("path = \"e.jsonl\"", "`target` is an empty list"),
-        ("path = \"t.xml\"", "ends in .tsv, .txt, .csv"),
+        ("path = \"t.xml\"", "must end in .tsv, .txt, .csv"),
         (
             "source = \"bad.en\"\ntarget = \"a.de\"",
             "bad.en:1: the line is not UTF-8",
         ),
-        ("source = \"a.en\"", "source names 1 file(s) and target 0"),
+        ("source = \"a.en\"", "1 file(s), but target names 0"),
         ("", "needs `source` and `target`"),
         (
             "path = \"t.tsv\"\nsource = \"a.en\"\ntarget = \"a.de\"",
-            "use one way",
+            "both name files; remove one of them",
         ),
         (
             "path = \"t.tsv\"\nsource_field = 2\ntarget_field = 2",
@@ -292,7 +292,7 @@ fn marks_lengths_and_filters() {
     assert_eq!((valid.len(), valid.size(1)), (5, 6));
     assert_eq!(data.pairs.valid.unwrap().sources[1], "abcdefgh");
     let why = folder.refused(&format!("{LINES}\nmax_len = 3"), CHAR);
-    assert!(why.contains("none of 5 pairs"), "{why}");
+    assert!(why.contains("none of the 5 pair(s)"), "{why}");
 }
 
 #[test]

@@ -35,7 +35,7 @@ fn a_line_of_names_is_said_by_a_key_or_by_names() {
         ),
         (
             "path = \"t.tsv\"\nheader = [\"train\", \"valid\"]",
-            "header names valid, and there is no valid_path",
+            "header names the valid split, but valid_path is not set",
         ),
         (
             "path = \"t.jsonl\"\nheader = true",
@@ -59,7 +59,7 @@ fn a_third_column_is_refused_where_no_key_says_which_are_read() {
         ("w.tsv", b"one\teins\ntwo\tzwei\tdrei\n"),
         ("t.csv", b"one,eins,7\ntwo,zwei,8\n"),
     ]);
-    let which = "say with [data] source_field and target_field which columns are read";
+    let which = "name the two columns with [data] source_field and target_field";
     for (keys, place, remedy) in [
         ("path = \"t.tsv\"", "t.tsv:2: the row has 3 columns", which),
         (
@@ -70,8 +70,8 @@ fn a_third_column_is_refused_where_no_key_says_which_are_read() {
         ("path = \"t.csv\"", "t.csv:1: the row has 3 columns", which),
         (
             "path = \"w.tsv\"\nsource_field = 1\ntarget_field = 2",
-            "w.tsv:2: the row has 3 columns and the first line has 2",
-            "take tabs out of its texts",
+            "w.tsv:2: the row has 3 columns, but the first line has 2",
+            "remove the tabs from its texts",
         ),
     ] {
         let why = folder.refused(&format!("{TABLE}{keys}"), CHAR);
@@ -118,7 +118,7 @@ fn pairs_that_are_not_read_are_told_by_reason_and_place() {
     );
     let unequal = with(&format!("{LINES}\nmax_ratio = 1.5")).unread.join("|");
     assert!(
-        unequal.contains("1 too unequal (max_ratio = 1.5), the first at ")
+        unequal.contains("1 too unequal in length (max_ratio = 1.5), the first at ")
             && unequal.contains("a.en:2; "),
         "{unequal}"
     );
@@ -131,9 +131,12 @@ fn pairs_that_are_not_read_are_told_by_reason_and_place() {
     let notes = with(&keys).notes.join("|");
     assert!(
         notes.starts_with("1 pair of the valid split has an empty side, the first at ")
-            && notes.ends_with("a.en:3: evaluations read and score it as it is"),
+            && notes.ends_with("a.en:3: evaluations read and score empty sides as they are"),
         "{notes}"
     );
     let why = folder.refused(&format!("{LINES}\nmax_len = 3"), CHAR);
-    assert!(why.contains("none of 5 pairs is read: 4 too long"), "{why}");
+    assert!(
+        why.contains("none of the 5 pair(s) is used: 4 too long"),
+        "{why}"
+    );
 }

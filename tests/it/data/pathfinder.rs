@@ -133,7 +133,7 @@ fn paths_without_room_are_refused() {
     let keys = "kind = \"pathfinder\"\nsize = 16\nlength = 12\nvalid_items = 0";
     let error = prepared(keys, None, &places, 1).err().unwrap().to_string();
     assert!(
-        error.contains("size = 16 has hardly room for two paths of length = 12"),
+        error.contains("size = 16 hardly has room for two paths of length = 12"),
         "{error}"
     );
 }
@@ -161,7 +161,7 @@ fn crowded_images_are_refused_when_a_run_begins() {
                     config.drawing(5, Split::Train, sample).unwrap();
                 }
             }
-            Err(error) => assert!(error.to_string().contains("has hardly room"), "{error}"),
+            Err(error) => assert!(error.to_string().contains("hardly has room"), "{error}"),
         }
     }
 }

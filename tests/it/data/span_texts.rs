@@ -91,7 +91,7 @@ fn keys_without_sense_are_faults() {
     );
     let said = random.err().unwrap().to_string();
     assert!(
-        said.contains("random tokens have no text that could be corrupted"),
+        said.contains("random tokens have no text to corrupt"),
         "{said}"
     );
     let copies = viewed(&folder.places(), "kind = \"copy\"", None, &spans, 1);

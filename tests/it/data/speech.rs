@@ -117,10 +117,10 @@ fn files_that_cannot_be_read_are_told_by_name() {
         ("text.wav", b"no sound".to_vec(), ""),
         ("head.wav", whole[..30].to_vec(), ""),
         ("none.wav", plain(&[]), ""),
-        ("cut.wav", cut, "it is cut off"),
+        ("cut.wav", cut, "it is truncated"),
         ("nan.wav", broken, "sample 1 is not a number"),
         ("slow.wav", wav(&[0.1], (3, 1), Sort::Whole(16)), "3 Hz"),
-        ("cut.flac", flac[..3000].to_vec(), "it is cut off"),
+        ("cut.flac", flac[..3000].to_vec(), "it is truncated"),
         ("damaged.flac", damaged, ""),
         (
             "song.mp3",

@@ -251,7 +251,7 @@ fn an_unknown_character_has_a_place() {
             b"{\"text\": \"a\"}\n\n{\"text\": \"b \\u20ac\"}\n",
         ),
     ]);
-    let remedy = "does not occur in the text that the tokenizer learned from; leave it out, or train with [tokenizer] unknown = \
+    let remedy = "does not occur in the text that the tokenizer was trained on; remove it, or train with [tokenizer] unknown = \
                   \"<unk>\" or kind = \"byte\"";
     for (path, file, line) in [
         ("plain", "plain/two.txt", 3),

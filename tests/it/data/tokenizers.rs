@@ -192,8 +192,8 @@ fn unseen_characters_are_an_error_or_the_unknown_token() {
     let strict = Tokenizer::build(&tokenizer_config("kind = \"char\""), &["ab"]).unwrap();
     assert_eq!(
         strict.encode("a€").unwrap_err().to_string(),
-        "the character '€' (U+20AC) does not occur in the text that the tokenizer learned from; leave it out, or train with \
-         [tokenizer] unknown = \"<unk>\" or kind = \"byte\""
+        "the character '€' (U+20AC) does not occur in the text that the tokenizer was trained on; remove it, or train with [tokenizer] unknown = \
+         \"<unk>\" or kind = \"byte\""
     );
     let lenient = tokenizer_config("kind = \"char\"\nunknown = \"<unk>\"");
     let lenient = Tokenizer::build(&lenient, &["ab"]).unwrap();

@@ -146,7 +146,7 @@ fn faults_of_sizes() {
     assert!(message("kind = \"unigram\"\nvocab_size = 8").contains("special tokens need"));
     assert_eq!(
         message("kind = \"bpe\"\nend_of_text = \"\""),
-        "[tokenizer] end_of_text = \"\" is no token; name one or leave the key out"
+        "[tokenizer] end_of_text = \"\" is not a token; name a token or remove the key"
     );
     assert_eq!(
         Tokenizer::build(&tokenizer_config("kind = \"unigram\""), &["", ""])

@@ -131,7 +131,7 @@ fn faulty_tables_are_told_with_file_and_line() {
     };
     assert_eq!(
         said("m.csv", "file_name,transcription\na.wav,x\nd.wav,y\n", ""),
-        "DIR/m.csv:3: there is no recording DIR/d.wav; `recordings` names the folder in which they lie"
+        "DIR/m.csv:3: there is no recording DIR/d.wav; set `recordings` to the folder of the recordings"
     );
     assert_eq!(
         said("m.csv", "file_name,transcription\na.wav, \n", ""),
@@ -149,7 +149,7 @@ fn faulty_tables_are_told_with_file_and_line() {
     );
     assert_eq!(
         said("l.trans.txt", "a GO\nb\n", ""),
-        "DIR/l.trans.txt:2: a line has the name of a recording, a blank and its transcript"
+        "DIR/l.trans.txt:2: a line must contain the name of a recording, a space and its transcript"
     );
     for key in [
         "format = \"csv\"",
@@ -168,7 +168,7 @@ fn faulty_tables_are_told_with_file_and_line() {
         .unwrap()
         .to_string();
     assert!(
-        none.contains("no transcripts; they stand in metadata.csv"),
+        none.contains("there are no transcripts; they must be in metadata.csv"),
         "{none}"
     );
     let keys = "kind = \"transcribed_speech\"\npath = \"m.csv\"\nn_mels = 129\nseconds = 0.005\ncontext = 2\naugment = { time_width = 9 }\n";

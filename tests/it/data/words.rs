@@ -84,16 +84,15 @@ fn keys_without_sense_are_faults() {
     for (keys, says) in [
         (
             "vocab_size = 2",
-            "[tokenizer] vocab_size = 2 is too small: <eos>, <unk> and the special tokens are 2; leave it out for every word \
-             of the training text",
+            "[tokenizer] vocab_size = 2 is too small: <eos>, <unk> and the special tokens are 2; remove it to keep every word of the training text",
         ),
         (
             "min_count = 0",
-            "[tokenizer] min_count = 0 has no effect: every word of the vocabulary occurs at least once; leave it out",
+            "[tokenizer] min_count = 0 has no effect: every word of the vocabulary occurs at least once; remove it",
         ),
         (
             "min_count = 9",
-            "no word of the training text occurs min_count = 9 times; set [tokenizer] min_count lower",
+            "no word of the training text occurs min_count = 9 times; lower [tokenizer] min_count",
         ),
     ] {
         let config = tokenizer_config(&format!("kind = \"word\"\n{keys}"));

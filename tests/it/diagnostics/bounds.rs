@@ -11,19 +11,19 @@ const CASES: &[Case] = &[
             "kind = \"unigram\"\nvocab_size = 9223372036854775807",
         )],
         sets: &[],
-        says: "x.toml:17: [tokenizer] vocab_size = 9223372036854775807 is more than 4000000",
+        says: "x.toml:17: [tokenizer] vocab_size = 9223372036854775807 must be at most 4000000",
     },
     Case {
         title: "a WordPiece vocabulary beyond all",
         edits: &[(r#"kind = "char""#, r#"kind = "wordpiece""#)],
         sets: &["tokenizer.vocab_size=4000001"],
-        says: "--set tokenizer.vocab_size=4000001: [tokenizer] vocab_size = 4000001 is more than 4000000",
+        says: "--set tokenizer.vocab_size=4000001: [tokenizer] vocab_size = 4000001 must be at most 4000000",
     },
     Case {
         title: "a BPE vocabulary beyond all",
         edits: &[(r#"kind = "char""#, "kind = \"bpe\"\nvocab_size = 4000001")],
         sets: &[],
-        says: "x.toml:17: [tokenizer] vocab_size = 4000001 is more than 4000000",
+        says: "x.toml:17: [tokenizer] vocab_size = 4000001 must be at most 4000000",
     },
 ];
 

@@ -95,7 +95,7 @@ fn flags_beyond_all_bounds() {
                 "--samples",
                 "18446744073709551615",
             ][..],
-            "error: --samples 18446744073709551615 is more than 4096, the most that are made side by side; make others with another --seed",
+            "error: --samples 18446744073709551615 is more than 4096, the maximum at a time; generate more with another --seed",
         ),
         (
             &["translate", "run", "--beam", "5000"],
@@ -111,19 +111,19 @@ fn flags_beyond_all_bounds() {
         ),
         (
             &["translate", "run", "--beam", "4", "--n-best", "5"],
-            "error: --n-best 5 must be 1 to --beam 4; make the beam wider, or leave --beam out",
+            "error: --n-best 5 must be between 1 and --beam 4; increase --beam, or remove it",
         ),
         (
             &["translate", "run", "--set", "data.path=x"],
-            "error: --set data.path=x: the run is trained; keys that can be tried out begin with `decode.`",
+            "error: --set data.path=x: the run is already trained; only keys that begin with `decode.` can be set",
         ),
         (
             &["caption", "run", "images", "--beam", "1", "--n-best", "2"],
-            "error: --n-best 2 must be 1 to --beam 1; make the beam wider, or leave --beam out",
+            "error: --n-best 2 must be between 1 and --beam 1; increase --beam, or remove it",
         ),
         (
             &["transcribe", "run", "a.wav", "--beam", "1", "--n-best", "2"],
-            "error: --n-best 2 must be 1 to --beam 1; make the beam wider, or leave --beam out",
+            "error: --n-best 2 must be between 1 and --beam 1; increase --beam, or remove it",
         ),
         (
             &["eval", "run", "--beam", "18446744073709551615"],
@@ -138,7 +138,8 @@ fn flags_beyond_all_bounds() {
                 "--heads",
                 "1048576",
             ],
-            "error: --batch 1 x --heads 1048576 x --context 1048576 x --head-width 64 are 70368744177664 numbers, more than 268435456; make one of them smaller",
+            "error: --batch 1 x --heads 1048576 x --context 1048576 x --head-width 64 make 70368744177664 numbers, more than the \
+             limit of 268435456; reduce one of them",
         ),
         (
             &["bench", "attention", "--rounds", "18446744073709551615"],
@@ -196,7 +197,10 @@ fn a_folder_of_data_that_is_not_there_is_told() {
         .unwrap();
     assert!(output.status.success());
     let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains("names no/such, which is no folder"), "{told}");
+    assert!(
+        told.contains("names no/such, which is not a folder"),
+        "{told}"
+    );
 }
 
 #[test]

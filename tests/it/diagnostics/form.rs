@@ -22,7 +22,7 @@ pub const CASES: &[Case] = &[
         title: "unknown key of a kind that takes none",
         edits: &[(r#"kind = "rotary", theta"#, r#"kind = "none", theta"#)],
         sets: &[],
-        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it takes none; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
+        says: r#"x.toml:11: [model.position] with kind = "none" has no key `theta`; it accepts no keys; a key of kind = "rotary", "rotary_2d", "rotary_centred" or "xpos""#,
     },
     Case {
         title: "unknown key at the top",
@@ -133,7 +133,7 @@ pub const CASES: &[Case] = &[
         title: "no kind of a section",
         edits: &[("kind = \"adamw\"\n", "")],
         sets: &[],
-        says: r#"x.toml:26: [optimizer] has no `kind`; it is one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix", "schedule_free", "soap""#,
+        says: r#"x.toml:26: [optimizer] has no `kind`; it must be one of "adamw", "adam", "sgd", "lion", "adafactor", "lamb", "muon", "radam", "nadam", "adopt", "ademamix", "schedule_free", "soap""#,
     },
     Case {
         title: "kind of the wrong type",
@@ -157,7 +157,7 @@ pub const CASES: &[Case] = &[
         title: "missing name",
         edits: &[("name = \"x\"\n", "")],
         sets: &[],
-        says: "x.toml: `name` is missing: the run folder is called by it",
+        says: "x.toml: `name` is missing: it names the run folder",
     },
     Case {
         title: "missing key of a kind",
@@ -241,7 +241,7 @@ pub const CASES: &[Case] = &[
         title: "a date",
         edits: &[("steps = 5000", "steps = 1979-05-27")],
         sets: &[],
-        says: "x.toml:35: [train] steps: 1979-05-27 is a date or a time, and no key takes one; text stands in quotes",
+        says: "x.toml:35: [train] steps: 1979-05-27 is a date or a time, which no key accepts; put text in quotes",
     },
     Case {
         title: "not a number",
@@ -259,7 +259,7 @@ pub const CASES: &[Case] = &[
         title: "duplicate key",
         edits: &[("d_model = 384", "n_layers = 7")],
         sets: &[],
-        says: "x.toml:7: [model] duplicate key `n_layers`; line 6 has it already, leave one of them out",
+        says: "x.toml:7: [model] duplicate key `n_layers`; line 6 already sets it; remove one of them",
     },
     Case {
         title: "duplicate table",
@@ -277,7 +277,7 @@ pub const CASES: &[Case] = &[
         title: "bad TOML: no quotes",
         edits: &[(r#"norm_placement = "pre""#, "norm_placement = pre")],
         sets: &[],
-        says: "x.toml:10: not valid TOML: pre is no value; a string stands in quotes",
+        says: "x.toml:10: not valid TOML: pre is not a value; put a string in quotes",
     },
     Case {
         title: "bad TOML: unclosed string",
@@ -334,7 +334,7 @@ pub const CASES: &[Case] = &[
             "lr = 1e-3\na.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a.a = 1",
         )],
         sets: &[],
-        says: "x.toml:29: more than 16 tables inside each other",
+        says: "x.toml:29: more than 16 nested tables",
     },
     Case {
         title: "scaling as a string",

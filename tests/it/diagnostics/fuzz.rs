@@ -338,6 +338,6 @@ fn deep_and_long_files_are_refused() {
     assert!(
         error
             .to_string()
-            .ends_with("a key of 100000 words is none: 32 at most")
+            .ends_with("a key has at most 32 words, not 100000")
     );
 }

@@ -71,7 +71,7 @@ fn a_group_has_keys_of_its_own() {
     );
     says(
         &of(&format!("{DENSE}\ncross = {{ kind = \"multi_head\" }}")),
-        "cross has no effect: the stack has no memory to look at",
+        "cross has no effect: the stack has no memory to attend to",
     );
 }
 
@@ -84,7 +84,7 @@ fn groups_agree_with_what_stands_beside_them() {
     );
     says(
         &format!("kind = \"decoder\"\nfeed_forward = {{ kind = \"gated\" }}\n{groups}"),
-        "feed_forward has no effect: the layers stand in [[model.layers]]",
+        "feed_forward has no effect: the layers are in [[model.layers]]",
     );
     let unlike = group(DENSE) + &group("attention = { kind = \"multi_head\", n_heads = 4 }");
     says(

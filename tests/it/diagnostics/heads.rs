@@ -21,7 +21,7 @@ fn keys_of_a_pooler_that_is_not_there() {
         says(
             &text(line, "kind = \"masked_lm\""),
             &format!(
-                "x.toml:7: [model] {key} has no effect without a pooler; set pooler = true or leave it out"
+                "x.toml:7: [model] {key} has no effect without a pooler; set pooler = true or remove it"
             ),
         );
     }
@@ -34,14 +34,15 @@ fn a_task_that_reads_the_first_position_of_a_mean() {
             "pooler = true\npooler_input = \"mean\"",
             "kind = \"masked_lm\", pairs = \"next_sentence\"",
         ),
-        "x.toml:8: [model] pooler_input = \"mean\" reads all positions, and the task the first one; leave one out",
+        "x.toml:8: [model] pooler_input = \"mean\" reads all positions, but [task] pairs and [task] pooling = \"first\" read the \
+         first position; remove one of these keys",
     );
     says(
         &text(
             "pooler = true\npooler_norm = true\nnorm = \"none\"",
             "kind = \"masked_lm\"",
         ),
-        "x.toml:8: [model] pooler_norm = true has no effect: norm is \"none\"",
+        "x.toml:8: [model] pooler_norm = true has no effect: norm is \"none\"; remove it",
     );
 }
 
@@ -52,6 +53,6 @@ fn a_bias_of_a_transform_that_is_not_there() {
             "head_transform = false\nhead_transform_bias = false",
             "kind = \"masked_lm\"",
         ),
-        "x.toml:8: [model] head_transform_bias = false has no effect without a transform; set head_transform = true or leave it out",
+        "x.toml:8: [model] head_transform_bias = false has no effect without a transform; set head_transform = true or remove it",
     );
 }

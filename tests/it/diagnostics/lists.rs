@@ -38,8 +38,7 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
     );
     says(
         &second("repeat = 2"),
-        "x.toml:10: [[model.layers]] 2: a group has no layer that mixes positions; give it attention = { … } or mixer = { \
-         … }",
+        "x.toml:10: [[model.layers]] 2: a group has no layer that mixes positions; add attention = { … } or mixer = { … }",
     );
     says(
         &second("[model.layers.attention]\nkind = \"multi_head\"\n\nsoftcap = -1.0"),
@@ -53,8 +52,7 @@ fn faults_of_sense_have_the_line_and_the_number_of_their_group() {
     );
     says(
         &second("attention = { kind = \"multi_head\", n_heads = 3 }"),
-        "x.toml:6: [model] d_model = 16 is not a multiple of [[model.layers]] 2 attention n_heads = 3; change one, or give \
-         d_head",
+        "x.toml:6: [model] d_model = 16 is not a multiple of [[model.layers]] 2 attention n_heads = 3; change one, or set d_head",
     );
     // Faults in several groups, each reported at its own line.
     says(
@@ -72,17 +70,17 @@ fn positions_of_a_group_alone() {
         |kind: &str| format!("attention = \"multi_head\"\nposition = {{ kind = \"{kind}\" }}");
     says(
         &second(&of_group("learned")),
-        "x.toml:12: [[model.layers]] 2 position: kind = \"learned\" cannot be the scheme of some blocks alone; allowed: `none`, \
-         `rotary`, `alibi`; make it the [model] position",
+        "x.toml:12: [[model.layers]] 2 position: kind = \"learned\" cannot be the scheme of only some blocks; allowed: `none`, \
+         `rotary`, `alibi`; set it as the [model] position",
     );
     says(
         &second(&of_group("none")),
-        "x.toml:12: [[model.layers]] 2 position: kind = \"none\" has no effect: the model's position = \"learned\" does not act in \
-         attention; leave it out",
+        "x.toml:12: [[model.layers]] 2 position: kind = \"none\" has no effect: the model's position = \"learned\" does not act \
+         in attention; remove it",
     );
     says(
         &second("mixer = { kind = \"lstm\" }\nposition = \"rotary\""),
-        "x.toml:12: [[model.layers]] 2 position: kind = \"rotary\" has no effect: the group has no attention; leave position out",
+        "x.toml:12: [[model.layers]] 2 position: kind = \"rotary\" has no effect: the group has no attention; remove position",
     );
     says(
         &second("attention = \"multi_head\"\nposition = { kind = \"rotary\", theta = -1.0 }"),
@@ -90,8 +88,8 @@ fn positions_of_a_group_alone() {
     );
     says(
         &second("attention = { kind = \"multi_head\", qk_norm_across = true }"),
-        "x.toml:11: [[model.layers]] 2 attention: qk_norm_across = true has no effect without a qk_norm; give one, { kind = \
-         \"rms\" }, or leave it out",
+        "x.toml:11: [[model.layers]] 2 attention: qk_norm_across = true has no effect without a qk_norm; set qk_norm = { kind = \
+         \"rms\" }, or remove it",
     );
 }
 
@@ -116,7 +114,7 @@ fn faults_of_form_have_the_line_and_the_number_of_their_group() {
     says(
         &second("attention = { n_heads = 2 }"),
         &format!(
-            "x.toml:11: [[model.layers]] 2 attention has no `kind`; it is one of {}",
+            "x.toml:11: [[model.layers]] 2 attention has no `kind`; it must be one of {}",
             kinds.join(", ")
         ),
     );
@@ -142,14 +140,14 @@ fn tables_in_brackets_count_alike() {
                      = -1.0 },\n]\n";
     says(
         &text("kind = \"decoder\"", optimizer),
-        "x.toml:11: [[optimizer.groups]] 2: group `bias` changes nothing; give it `lr_scale` or `weight_decay`\n\
-         x.toml:12: [[optimizer.groups]] 3: lr_scale = -1 of `x` is not a number of 0 or more",
+        "x.toml:11: [[optimizer.groups]] 2: group `bias` has no effect; set `lr_scale` or `weight_decay`\n\
+         x.toml:12: [[optimizer.groups]] 3: lr_scale = -1 of `x` must be 0 or more",
     );
     let arms = "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nname = \"a\"\nset = { \"seed\" = 3 }\n";
     says(
         &text("kind = \"decoder\"", arms),
-        "x.toml:12: [[ablation.arms]] 2: two arms are called `a`\n\
-         x.toml:13: [[ablation.arms]] 2: `seed` is no axis: `seeds` says how many each arm gets",
+        "x.toml:12: [[ablation.arms]] 2: two arms are named `a`\\nx.toml:13: [[ablation.arms]] 2: `seed` cannot be an axis: \
+         `seeds` sets how many seeds each arm gets",
     );
 }
 
@@ -173,7 +171,7 @@ fn groups_that_are_extended_have_the_lines_of_their_own_file() {
     assert_eq!(
         judge(own),
         format!(
-            "{}:9: [[model.layers]] 3: a group has both attention and a mixer in its place; leave one out, or make two groups",
+            "{}:9: [[model.layers]] 3: a group has both attention and a mixer; remove one, or make two groups",
             above.display()
         )
     );

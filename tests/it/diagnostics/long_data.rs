@@ -61,16 +61,16 @@ fn keys_of_articles() {
     wrong("ranking = \"tfidf\"", "did you mean `tf_idf`?");
     wrong(
         "max_source = 20\nmax_target = 30",
-        "max_source = 20 is below max_target = 30: a source is the longer side; raise max_source or lower max_target",
+        "max_source = 20 must be at least max_target = 30; raise max_source or lower max_target",
     );
-    wrong("max_target = 2", "max_target = 2 must be 3 or more");
+    wrong("max_target = 2", "max_target = 2 must be at least 3");
     wrong(
         "lead_ends = 1",
-        "lead_ends = 1 must be 2 (the heading of a section) to 6",
+        "lead_ends = 1 must be between 2 (the heading of a section) and 6",
     );
     wrong(
         "valid_path = \"b.txt\"\nvalid_fraction = 0.1",
-        "valid_fraction has no effect beside valid_path; leave one of them out",
+        "valid_fraction has no effect beside valid_path; remove one of them",
     );
     says(
         &text("encoder", CLASSES, ARTICLES, BYTES),
@@ -106,7 +106,7 @@ fn keys_of_texts_with_a_class() {
         &format!("{CLASSES}\ntowers = true"),
         PATHS,
         "",
-        "towers = true compares the two texts of an example, and those of [data] kind = \"pathfinder\" have one",
+        "towers = true compares the two texts of an example, but examples of [data] kind = \"pathfinder\" have one",
     );
     wrong(
         "kind = \"distillation\"\nteacher = \"runs/x\"\nof = { kind = \"text_classification\", towers = true }",
@@ -124,15 +124,18 @@ fn keys_of_images_that_are_texts() {
         &paths("lenght = 4"),
         "[data] has no key `lenght`; did you mean `length`?",
     );
-    wrong(&paths("size = 8"), "size = 8 must be 16 to 256");
-    wrong(&paths("length = 1"), "length = 1 must be 2 to 64 dashes");
+    wrong(&paths("size = 8"), "size = 8 must be between 16 and 256");
+    wrong(
+        &paths("length = 1"),
+        "length = 1 must be between 2 and 64 dashes",
+    );
     wrong(
         &paths("distractor_length = 6"),
         "distractor_length = 6 must be at least 1 and below length = 6",
     );
     wrong(
         &paths("distractors = 65"),
-        "distractors = 65 must be 0 to 64",
+        "distractors = 65 must be at most 64",
     );
     let images = |keys: &str| format!("{IMAGES}\n{keys}");
     let size = "size = [8, 8]\nchannels = 1\n";

@@ -24,8 +24,7 @@ fn faults_of_models_that_read_images() {
         (format!("{vision}stem = {{ kind = \"patches\", size = 7 }}"), "nothing"),
         (
             format!("{vision}stem = {{ kind = \"patches\", size = 5 }}"),
-            "x.toml:9: [model.stem] size = 5 does not cut images of 28 by 28 pixels into patches; 4 or 7 would, or \
-             other images",
+            "x.toml:9: [model.stem] size = 5 does not divide images of 28 by 28 pixels into patches; use 4 or 7, or other images",
         ),
         (
             format!("{vision}stem = {{ kind = \"patches\", size = 0 }}"),
@@ -33,12 +32,12 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{vision}position = {{ kind = \"learned\", max_len = 40 }}"),
-            "x.toml:9: [model.position] max_len = 40 has rows for 40 positions, and an image has 50, tokens before its patches \
-             among them; leave it out to follow the data",
+            "x.toml:9: [model.position] max_len = 40 has rows for 40 positions, but an image has 50, including the tokens before \
+             its patches; remove it to follow the data",
         ),
         (
             format!("{vision}position = {{ kind = \"axial\", axial_shape = [7, 7] }}"),
-            "x.toml:9: [model.position] axial_shape = [7, 7] has 49 places, fewer than the 50 positions of an image; leave it out \
+            "x.toml:9: [model.position] axial_shape = [7, 7] has 49 positions, fewer than the 50 positions of an image; remove it \
              to follow the data",
         ),
         (
@@ -47,8 +46,8 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{vision}n_registers = 4\nposition = {{ kind = \"learned\", max_len = 49 }}"),
-            "x.toml:10: [model.position] max_len = 49 has rows for 49 positions, and an image has 50, tokens before its patches \
-             among them; leave it out to follow the data",
+            "x.toml:10: [model.position] max_len = 49 has rows for 49 positions, but an image has 50, including the tokens before \
+             its patches; remove it to follow the data",
         ),
         (
             format!("{vision}n_registers = 2000"),
@@ -56,14 +55,15 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{vision}n_registers = 2\nposition = {{ kind = \"rotary\" }}"),
-            "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary\" }, which acts in the \
-             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \"axial\" or \
-             \"none\"; or \"rotary_centred\", which leaves them alone",
+            "x.toml:9: [model] n_registers = 2 have no position in the grid of position = { kind = \"rotary\" }, which acts in \
+             the blocks; use one that is added before the blocks: \"learned\", \"sinusoidal\", \"sinusoidal_2d\", \"learned_2d\", \
+             \"axial\" or \"none\"; or \"rotary_centred\", which does not rotate registers",
         ),
         (
             format!("{vision}n_registers = 2\ndistillation_token = true\nposition = {{ kind = \"rotary_2d\" }}"),
-            "x.toml:9: [model] n_registers = 2 have no place in the grid of position = { kind = \"rotary_2d\" }, which acts in the \
-             blocks; use one that is added before them: \"learned\", \"sinusoidal\", \"axial\" or \"none\"; or \"rotary_centred\", which leaves them alone",
+            "x.toml:9: [model] n_registers = 2 have no position in the grid of position = { kind = \"rotary_2d\" }, which acts in \
+             the blocks; use one that is added before the blocks: \"learned\", \"sinusoidal\", \"axial\" or \"none\"; or \
+             \"rotary_centred\", which does not rotate registers",
         ),
         (
             "kind = \"vision\"\nd_model = 30\nattention.n_heads = 3\nattention.kind = \"multi_head\"\n\
@@ -73,7 +73,7 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{resnet}stages = [2, 0]"),
-            "x.toml:8: [model] stages has a stage of 0 blocks; leave it out",
+            "x.toml:8: [model] stages contains a stage of 0 blocks; remove it",
         ),
         (
             format!("{resnet}stages = []"),
@@ -89,13 +89,12 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{resnet}stride_in_1x1 = true"),
-            "x.toml:8: [model] stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; \
-             leave it out",
+            "x.toml:8: [model] stride_in_1x1 = true has no effect on blocks = \"basic\", which have no 1×1 convolutions; remove it",
         ),
         (
             format!("{resnet}blocks = \"bottleneck\"\nstages = [2]\nstride_in_1x1 = true"),
-            "x.toml:10: [model] stride_in_1x1 = true has no effect: a single stage halves the image with \
-             downsample_first_stage = true alone; leave it out or set that",
+            "x.toml:10: [model] stride_in_1x1 = true has no effect: a single stage halves the image only with \
+             downsample_first_stage = true; remove it or set that key",
         ),
         (
             format!("{resnet}blocks = \"bottleneck\"\nstages = [2]\nstride_in_1x1 = true\ndownsample_first_stage = true"),
@@ -104,8 +103,7 @@ fn faults_of_models_that_read_images() {
         (format!("{swin}patch_size = 2"), "nothing"),
         (
             format!("{swin}patch_size = 3"),
-            "x.toml:8: [model] patch_size = 3 does not cut images of 28 by 28 pixels into patches; 2 or 4 would, or other \
-             images",
+            "x.toml:8: [model] patch_size = 3 does not divide images of 28 by 28 pixels into patches; use 2 or 4, or other images",
         ),
         (
             format!("{swin}stages = []"),
@@ -117,7 +115,7 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{swin}stages = [2, 1]"),
-            "x.toml:8: [model] n_heads = [3, 6, 12, 24], the default, must be 2 numbers, one for each of stages = [2, 1]",
+            "x.toml:8: [model] n_heads = [3, 6, 12, 24], the default, must have 2 numbers, one for each of stages = [2, 1]",
         ),
         (
             format!("{swin}stages = [2]\nn_heads = [3]\nd_model = 10"),
@@ -125,7 +123,7 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{swin}n_heads = [3, 6]"),
-            "x.toml:8: [model] n_heads = [3, 6] must be 4 numbers, one for each of stages = [2, 2, 6, 2]",
+            "x.toml:8: [model] n_heads = [3, 6] must have 4 numbers, one for each of stages = [2, 2, 6, 2]",
         ),
         (
             format!("{swin}n_heads = [3, 6, 12, 25]"),
@@ -133,20 +131,20 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{swin}norm_placement = \"post\""),
-            "x.toml:8: [model] norm_placement = \"post\" is none of a Swin Transformer; use \"pre\" or \"res_post\"",
+            "x.toml:8: [model] norm_placement = \"post\" is not supported in a Swin Transformer; use \"pre\" or \"res_post\"",
         ),
         (
             format!("{swin}qkv_bias = false\nkey_bias = false"),
-            "x.toml:9: [model] key_bias = false has no effect beside qkv_bias = false; leave it out",
+            "x.toml:9: [model] key_bias = false has no effect with qkv_bias = false; remove it",
         ),
         (
             format!("{swin}trained_windows = [4, 4, 4, 4]"),
-            "x.toml:8: [model] trained_windows has no effect: it is about the network of position_bias = \"continuous\"; leave it out",
+            "x.toml:8: [model] trained_windows has no effect: only position_bias = \"continuous\" uses it; remove it",
         ),
         (
             format!("{swin}position_bias = \"continuous\"\ntrained_windows = [4]"),
-            "x.toml:9: [model] trained_windows = [4] must be 4 numbers, one for each of stages = [2, 2, 6, 2]: sides from 2 to 256, \
-             or 0 for the stage's own windows",
+            "x.toml:9: [model] trained_windows = [4] must have 4 numbers, one for each of stages = [2, 2, 6, 2]: sides from 2 to \
+             256, or 0 for the stage's own windows",
         ),
         (
             format!("{swin}window = 0"),
@@ -184,19 +182,19 @@ fn faults_of_narrow_embeddings() {
     );
     assert_eq!(
         says(untransformed, "masked_lm"),
-        "x.toml:8: [model] the head is the embeddings' table, 16 wide by d_embedding, and nothing makes hidden states as \
-         wide: set head_transform = true or tie_embeddings = false"
+        "x.toml:8: [model] the head is the embedding table, whose vectors have d_embedding = 16 elements, and no layer projects \
+         hidden states to this width: set head_transform = true or tie_embeddings = false"
     );
     let axial = "d_embedding = 16\nd_model = 32\nposition = { kind = \"axial\"";
     assert_eq!(says(&format!("{axial} }}"), "masked_lm"), "nothing");
     assert_eq!(
         says(&format!("{axial}, axial_widths = [8, 24] }}"), "masked_lm"),
-        "x.toml:8: [model] d_embedding = 16 is the width of what axial positions are added to, and their widths make d_model = \
-         32: leave axial_widths out for halves of 2 or more"
+        "x.toml:8: [model] axial positions are added to vectors of d_embedding = 16 elements, but their widths sum to d_model = \
+         32; remove axial_widths, and make d_embedding 2 or more"
     );
     assert_eq!(
         says("pooler_activation = \"gelu\"", "masked_lm"),
-        "x.toml:8: [model] pooler_activation has no effect without a pooler; set pooler = true or leave it out"
+        "x.toml:8: [model] pooler_activation has no effect without a pooler; set pooler = true or remove it"
     );
     let pooled = "pooler = true\npooler_activation = \"gelu\"";
     assert_eq!(says(pooled, "masked_lm"), "nothing");
@@ -212,7 +210,7 @@ fn a_grid_is_of_images() {
         let sets = [format!("model.position={{ kind = \"{kind}_2d\" }}")];
         let error = judged(super::RIGHT, &sets).unwrap_err().to_string();
         let rule = format!(
-            "kind = \"{kind}_2d\" is for images; a decoder reads lines of tokens: use \"{kind}\""
+            "kind = \"{kind}_2d\" is for images, but a decoder reads sequences of tokens: use \"{kind}\""
         );
         assert!(error.contains(&rule), "{error}");
     }
@@ -236,8 +234,8 @@ fn a_line_is_no_image() {
         assert_eq!(
             says(&model(kind)),
             format!(
-                "x.toml:8: [model.position] kind = \"{kind}\" goes by distances along a line, and patches stand in rows \
-                 and columns: use \"{other}\""
+                "x.toml:8: [model.position] kind = \"{kind}\" uses distances along a line, but patches are in rows and columns: \
+                 use \"{other}\""
             )
         );
     }
@@ -261,8 +259,8 @@ fn entropies_of_windows_are_not_measured() {
     assert_eq!(says(model), "nothing");
     assert_eq!(
         says(&format!("{model}attention_entropy = true")),
-        "x.toml:10: [diagnostics] attention_entropy = true has no effect: [model] kind = \"swin\" looks at windows, whose \
-         entropy is not measured; set it to false"
+        "x.toml:10: [diagnostics] attention_entropy = true has no effect: [model] kind = \"swin\" has attention in windows, \
+         whose entropy is not measured; set it to false"
     );
 }
 
@@ -310,9 +308,9 @@ fn keys_of_blocks() {
         ("swin", "nothing", "nothing"),
         (
             "resnet",
-            "x.toml:9: [init] layer_lr_decay has no effect: the model has no transformer blocks; leave it out",
-            "x.toml:5: [train] recompute = true has no effect: it is about the blocks of a transformer, and kind = \"resnet\" has \
-             none; leave it out",
+            "x.toml:9: [init] layer_lr_decay has no effect: the model has no transformer blocks; remove it",
+            "x.toml:5: [train] recompute = true has no effect: it applies to the blocks of a transformer, and kind = \"resnet\" \
+             has none; remove it",
         ),
     ] {
         let decayed = format!("kind = \"{kind}\"\n[init]\nlayer_lr_decay = 0.5\n");

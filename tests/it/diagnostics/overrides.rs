@@ -25,13 +25,13 @@ pub const CASES: &[Case] = &[
         title: "set: no key",
         edits: &[],
         sets: &["=5"],
-        says: "--set =5: a key is words joined by dots, as in train.steps=100",
+        says: "--set =5: a key is words joined by dots, for example train.steps=100",
     },
     Case {
         title: "set: empty part",
         edits: &[],
         sets: &["train..steps=5"],
-        says: "--set train..steps=5: a key is words joined by dots, as in train.steps=100",
+        says: "--set train..steps=5: a key is words joined by dots, for example train.steps=100",
     },
     Case {
         title: "set: wrong type",
@@ -67,13 +67,15 @@ pub const CASES: &[Case] = &[
         title: "set: extends",
         edits: &[],
         sets: &["extends=base.toml"],
-        says: "--set extends=base.toml: `extends` stands in files only; write a file with extends = \"…\" at its top, or --set the keys themselves",
+        says: "--set extends=base.toml: `extends` is allowed only in files; write a file with extends = \"…\" at its top, or \
+               --set the keys themselves",
     },
     Case {
         title: "set: base",
         edits: &[],
         sets: &["base=base.toml"],
-        says: "--set base=base.toml: `base` stands in files only; write a file with base = \"…\" at its top, or --set the keys themselves",
+        says: "--set base=base.toml: `base` is allowed only in files; write a file with base = \"…\" at its top, or --set the \
+               keys themselves",
     },
     Case {
         title: "set: preset",
@@ -89,7 +91,8 @@ pub const CASES: &[Case] = &[
             "model.position=learned",
             "model.position.max_len=3",
         ],
-        says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; leave it out to follow the data, or cut texts: data.context = 3",
+        says: "--set model.position.max_len=3: [model.position] max_len = 3 is shorter than the context of 256 tokens; remove it \
+               to follow the data, or shorten texts with data.context = 3",
     },
     Case {
         title: "set: too large a number",
@@ -113,7 +116,7 @@ pub const CASES: &[Case] = &[
         title: "set: a line break",
         edits: &[],
         sets: &["name=a\nb"],
-        says: r#"--set name=a\nb: name = "a\nb" cannot name a folder, for it has `\n`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
+        says: r#"--set name=a\nb: name = "a\nb" cannot name a folder because it contains `\n`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
     },
 ];
 

@@ -46,7 +46,7 @@ fn mixers_that_go_with_nothing() {
     let both = grouped("decoder", "", &format!("[[model.layers]]\n{lstm}\n{heads}"));
     says(
         &text(&both, LM, TOKENS),
-        "a group has both attention and a mixer in its place",
+        "a group has both attention and a mixer",
     );
     let none = grouped("decoder", "", "[[model.layers]]\nrepeat = 2");
     says(
@@ -57,7 +57,7 @@ fn mixers_that_go_with_nothing() {
     let rotary = grouped("decoder", "position = { kind = \"rotary\" }", &alone);
     says(
         &text(&rotary, LM, TOKENS),
-        "this position scheme acts in attention, and no layer has any",
+        "this position scheme acts in attention, but no layer has attention",
     );
     let dropped = grouped("decoder", "dropout_attention = 0.1", &alone);
     says(
@@ -71,7 +71,7 @@ fn mixers_that_go_with_nothing() {
             "kind = \"text_classification\"",
             "kind = \"listops\"",
         ),
-        "mixer = { kind = \"lstm\" } reads from left to right, and this stack reads both ways",
+        "mixer = { kind = \"lstm\" } reads from left to right, but this stack reads both ways",
     );
 }
 
@@ -84,7 +84,7 @@ fn heads_of_a_delta_rule_that_do_not_fit() {
         ),
         (
             "n_heads = 3, d_key = 5",
-            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or set d_value",
         ),
         ("n_heads = 0", "n_heads = 0 is not between 1 and 1024"),
         ("norm_eps = 0.0", "norm_eps = 0.0 must be above 0"),
@@ -100,11 +100,11 @@ fn heads_of_a_retention_that_do_not_fit() {
         ("n_heads = 19", "n_heads = 19 is not between 1 and 18"),
         (
             "d_key = 3",
-            "rotation turns pairs of numbers, and d_key = 3 is odd; change it, or give rotation = false",
+            "rotation acts on pairs of elements, but d_key = 3 is odd; change it, or set rotation = false",
         ),
         (
             "n_heads = 3, d_key = 4",
-            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or give d_value",
+            ":7: [[model.layers]] 1 mixer: d_model = 16 is not a multiple of n_heads = 3; change one, or set d_value",
         ),
         ("theta = 0.0", "theta = 0.0 must be above 0"),
     ] {
@@ -123,7 +123,7 @@ fn keys_of_rwkv7_that_do_not_fit() {
         ("gate_rank = 0", "gate_rank = 0 is not between 1 and 1024"),
         (
             "value_rank = 4, value_residual = false",
-            "value_rank = 4 has no effect: value_residual is false; leave it out",
+            "value_rank = 4 has no effect: value_residual is false; remove it",
         ),
         ("norm_eps = 0.0", "norm_eps = 0.0 must be above 0"),
     ] {
@@ -149,11 +149,11 @@ fn keys_without_effect() {
         ),
         (
             "share_embeddings = true",
-            "share_embeddings = true has no effect: the task has no source beside its target",
+            "share_embeddings = true has no effect: the task has no separate source text",
         ),
         (
             "head_bias = true",
-            "head_bias = true has no effect: the head is the embeddings' table",
+            "head_bias = true has no effect: the head is the embedding table",
         ),
         ("n_layers = 0", "n_layers = 0 is not between 1 and"),
         (
@@ -170,7 +170,7 @@ fn keys_without_effect() {
             classes,
             "kind = \"listops\"",
         ),
-        "tie_embeddings = false has no effect: the task scores no vocabulary",
+        "tie_embeddings = false has no effect: the task predicts no tokens",
     );
     says(
         &text(
@@ -178,7 +178,7 @@ fn keys_without_effect() {
             "kind = \"text_classification\"\npooling = \"first\"",
             "kind = \"listops\"",
         ),
-        "pooling = \"first\" is for encoders",
+        "pooling = \"first\" needs an encoder",
     );
     says(
         &text(
@@ -186,6 +186,6 @@ fn keys_without_effect() {
             "kind = \"translation\"\nbidirectional_source = true",
             "kind = \"dates\"",
         ),
-        "bidirectional_source = true is for decoders",
+        "bidirectional_source = true is only for decoders",
     );
 }

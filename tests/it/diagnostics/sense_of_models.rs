@@ -13,7 +13,7 @@ pub const CASES: &[Case] = &[
         title: "heads",
         edits: &[("d_model = 384", "d_model = 100")],
         sets: &[],
-        says: "x.toml:7: [model] d_model = 100 is not a multiple of [model.attention] n_heads = 6; change one, or give d_head",
+        says: "x.toml:7: [model] d_model = 100 is not a multiple of [model.attention] n_heads = 6; change one, or set d_head",
     },
     Case {
         title: "odd rotary",
@@ -22,13 +22,15 @@ pub const CASES: &[Case] = &[
             "n_heads = 128, n_kv_heads = 2",
         )],
         sets: &[],
-        says: "x.toml:12: [model.position] rotary positions turn pairs, but fraction = 1.0 of a head of 3 is 3 elements; make it even and at least 2",
+        says: "x.toml:12: [model.position] rotary positions rotate pairs of elements, but fraction = 1.0 of a head of 3 is 3; \
+               make this number even and at least 2",
     },
     Case {
         title: "narrow rotary",
         edits: &[("theta = 10000.0", "fraction = 0.01")],
         sets: &[],
-        says: "x.toml:11: [model.position] rotary positions turn pairs, but fraction = 0.01 of a head of 64 is 0 elements; make it even and at least 2",
+        says: "x.toml:11: [model.position] rotary positions rotate pairs of elements, but fraction = 0.01 of a head of 64 is 0; \
+               make this number even and at least 2",
     },
     Case {
         title: "a first norm where no layer has one before it",
@@ -37,7 +39,7 @@ pub const CASES: &[Case] = &[
             "norm_placement = \"post\"\nfirst_norm = false",
         )],
         sets: &[],
-        says: "x.toml:11: [model] first_norm = false has no effect: with norm_placement = \"post\" no norm of its own stands before the first layer; leave it out, or use \"pre\" or \"sandwich\"",
+        says: "x.toml:11: [model] first_norm = false has no effect: norm_placement = \"post\" puts no separate norm before the first layer; remove it, or use \"pre\" or \"sandwich\"",
     },
     Case {
         title: "a first norm that others share",
@@ -46,7 +48,8 @@ pub const CASES: &[Case] = &[
             "norm_placement = \"pre\"\nfirst_norm = false\nshare_layers = \"all\"",
         )],
         sets: &[],
-        says: "x.toml:11: [model] first_norm = false takes the norm of the first layer, which others share by share_layers; leave one out",
+        says: "x.toml:11: [model] first_norm = false removes the norm of the first layer, which other layers share through \
+               share_layers; remove one of them",
     },
     Case {
         title: "no layers",
@@ -73,7 +76,7 @@ pub const CASES: &[Case] = &[
             "dropout = 0.2\ndropout_embedding = 0.1\ndropout_attention = 0.1\ndropout_residual = 0.0",
         )],
         sets: &[],
-        says: "x.toml:8: [model] dropout = 0.2 has no effect: each of its places has a key of its own; leave it out",
+        says: "x.toml:8: [model] dropout = 0.2 has no effect: each of its places has its own key; remove it",
     },
     Case {
         title: "eps",
@@ -94,7 +97,7 @@ pub const CASES: &[Case] = &[
         title: "final norm after post",
         edits: &[(r#""pre""#, "\"post\"\nfinal_norm = true")],
         sets: &[],
-        says: r#"x.toml:11: [model] final_norm = true repeats a norm: with norm_placement = "post" the last block ends in one; leave it out"#,
+        says: r#"x.toml:11: [model] final_norm = true repeats a norm: with norm_placement = "post" the last block already ends in a norm; remove it"#,
     },
     Case {
         title: "final norm without norm",
@@ -109,7 +112,7 @@ pub const CASES: &[Case] = &[
         title: "shared norm without parallel",
         edits: &[(r#""pre""#, "\"pre\"\nshared_parallel_norm = false")],
         sets: &[],
-        says: r#"x.toml:11: [model] shared_parallel_norm = false has no effect: norm_placement is not "parallel"; leave it out"#,
+        says: r#"x.toml:11: [model] shared_parallel_norm = false has no effect: norm_placement is not "parallel"; remove it"#,
     },
     Case {
         title: "learned too short",
@@ -118,7 +121,8 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 128"#,
         )],
         sets: &[],
-        says: "x.toml:11: [model.position] max_len = 128 is shorter than the context of 256 tokens; leave it out to follow the data, or cut texts: data.context = 128",
+        says: "x.toml:11: [model.position] max_len = 1 is shorter than the context of 256 tokens; remove it to follow the data, \
+               or shorten texts with data.context = 128",
     },
     Case {
         title: "learned too short by set",
@@ -127,7 +131,8 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 256"#,
         )],
         sets: &["data.context=512"],
-        says: "--set data.context=512: [model.position] max_len = 256 is shorter than the context of 512 tokens; leave it out to follow the data, or cut texts: data.context = 256",
+        says: "--set data.context=512: [model.position] max_len = 2 is shorter than the context of 512 tokens; remove it to \
+               follow the data, or shorten texts with data.context = 256",
     },
     Case {
         title: "buckets",
@@ -175,13 +180,14 @@ pub const CASES: &[Case] = &[
         title: "final norm of deepnorm",
         edits: &[(r#""pre""#, "\"deepnorm\"\nfinal_norm = true")],
         sets: &[],
-        says: r#"x.toml:11: [model] final_norm = true repeats a norm: with norm_placement = "deepnorm" the last block ends in one; leave it out"#,
+        says: r#"x.toml:11: [model] final_norm = true repeats a norm: with norm_placement = "deepnorm" the last block already ends in a norm; remove it"#,
     },
     Case {
         title: "a bias of a head that is not there",
         edits: &[("dropout = 0.2", "head_bias = true")],
         sets: &[],
-        says: "x.toml:8: [model] head_bias = true has no effect: the head is the embeddings' table; leave it out or set tie_embeddings = false",
+        says: "x.toml:8: [model] head_bias = true has no effect: the head is the embedding table; remove it or set tie_embeddings \
+               = false",
     },
     Case {
         title: "dropout on the output",
@@ -205,7 +211,8 @@ pub const CASES: &[Case] = &[
             ("dropout = 0.2", "drop_path = 0.2"),
         ],
         sets: &[],
-        says: "x.toml:8: [model] drop_path = 0.2 has no effect: it rises from 0 at the first layer, and there is one; leave it out",
+        says: "x.toml:8: [model] drop_path = 0.2 has no effect: it rises from 0 at the first layer, and there is only one \
+               layer; remove it",
     },
 ];
 

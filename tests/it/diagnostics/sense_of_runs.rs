@@ -13,13 +13,13 @@ pub const CASES: &[Case] = &[
         title: "ema",
         edits: &[("batch_size = 64", "batch_size = 64\nema = 1.0")],
         sets: &[],
-        says: "x.toml:37: [train] ema = 1.0 must be between 0 and 1, as in 0.999; 0 does without",
+        says: "x.toml:37: [train] ema = 1.0 must be between 0 and 1, for example 0.999; 0 disables it",
     },
     Case {
         title: "patience",
         edits: &[("eval_every = 250", "patience = 3")],
         sets: &[],
-        says: "x.toml:37: [train] patience has no effect without eval_every; add it or leave patience out",
+        says: "x.toml:37: [train] patience has no effect without eval_every; add it or remove patience",
     },
     Case {
         title: "device",
@@ -31,13 +31,13 @@ pub const CASES: &[Case] = &[
         title: "device number",
         edits: &[("batch_size = 64", "batch_size = 64\ndevice = \"flex:1\"")],
         sets: &[],
-        says: "x.toml:37: [train] device `flex:1`: flex is one device and takes no number",
+        says: "x.toml:37: [train] device `flex:1`: flex is a single device; remove the number",
     },
     Case {
         title: "warmup",
         edits: &[],
         sets: &["train.steps=10"],
-        says: "--set train.steps=10: [schedule] warmup_steps = 100 is more than [train] steps = 10 (warmup_steps at x.toml:32); make room with: --set schedule.warmup_steps=9",
+        says: "--set train.steps=10: [schedule] warmup_steps = 100 is more than [train] steps = 10 (warmup_steps at x.toml:32); it fits with: --set schedule.warmup_steps=9",
     },
     Case {
         title: "lr",
@@ -49,7 +49,7 @@ pub const CASES: &[Case] = &[
         title: "betas",
         edits: &[("lr = 1e-3", "lr = 1e-3\nbetas = [0.9, 1.0]")],
         sets: &[],
-        says: "x.toml:29: [optimizer] betas holds 1, which is not in [0, 1)",
+        says: "x.toml:29: [optimizer] betas has the value 1, which is not in [0, 1)",
     },
     Case {
         title: "tokenizer of a generator",
@@ -58,7 +58,7 @@ pub const CASES: &[Case] = &[
             r#"kind = "arithmetic""#,
         )],
         sets: &[],
-        says: "x.toml:16: [tokenizer] has no effect: data of kind `arithmetic` brings its own tokens; leave it out",
+        says: "x.toml:16: [tokenizer] has no effect: data of kind `arithmetic` has its own tokens; remove it",
     },
     Case {
         title: "no tokenizer",
@@ -70,7 +70,7 @@ pub const CASES: &[Case] = &[
         title: "no path",
         edits: &[("path = \"tinyshakespeare/input.txt\"\n", "")],
         sets: &[],
-        says: "x.toml:19: [data] `path` is missing: a file or folder of text, or a list of them",
+        says: "x.toml:19: [data] `path` is missing; name a file or folder of text, or a list of them",
     },
     Case {
         title: "unknown metric",
@@ -88,7 +88,7 @@ pub const CASES: &[Case] = &[
         title: "nothing expected",
         edits: &[("{ at_most = 1.48 }", "{}")],
         sets: &[],
-        says: "x.toml:42: [expect] valid_loss expects nothing; give at_most, at_least or equals",
+        says: "x.toml:42: [expect] valid_loss expects nothing; set at_most, at_least or equals",
     },
     Case {
         title: "tolerance",
@@ -100,19 +100,19 @@ pub const CASES: &[Case] = &[
         title: "name",
         edits: &[(r#"name = "x""#, r#"name = "runs/x""#)],
         sets: &[],
-        says: r#"x.toml:1: name = "runs/x" cannot name a folder, for it has `/`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
+        says: r#"x.toml:1: name = "runs/x" cannot name a folder because it contains `/`; use letters of any script, digits, `-`, `_`, `.` and `+`"#,
     },
     Case {
         title: "empty name",
         edits: &[(r#"name = "x""#, r#"name = """#)],
         sets: &[],
-        says: r#"x.toml:1: name = "" is empty; the run folder is called by it"#,
+        says: r#"x.toml:1: name = "" is empty; it names the run folder"#,
     },
     Case {
         title: "no validation split",
         edits: &[("context = 256", "context = 256\nvalid_fraction = 0.0")],
         sets: &[],
-        says: "x.toml:38: [train] eval_every has no effect: [data] has no validation split; leave it out\nx.toml:43: [expect] valid_loss is not measured: [data] has no validation split",
+        says: "x.toml:38: [train] eval_every has no effect: [data] has no validation split; remove it\\nx.toml:43: [expect] valid_loss is not measured: [data] has no validation split",
     },
     Case {
         title: "several",
@@ -123,7 +123,7 @@ pub const CASES: &[Case] = &[
             (r#""pre""#, "\"pre\"\nshared_parallel_norm = true"),
         ],
         sets: &["optimizer.lr=-1"],
-        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\nx.toml:6: [model] n_layers = 0 is not between 1 and 1000\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; leave it out\nx.toml:36: [train] steps = 0 must be 1 or more",
+        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\\nx.toml:6: [model] n_layers = 0 is not between 1 and 1000\\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; remove it\\nx.toml:36: [train] steps = 0 must be 1 or more",
     },
     Case {
         title: "a large batch",
@@ -135,7 +135,7 @@ pub const CASES: &[Case] = &[
         title: "a context of nothing",
         edits: &[("context = 256", "context = 0")],
         sets: &[],
-        says: "x.toml:21: [data] context = 0; a window has at least one token",
+        says: "x.toml:21: [data] context = 0 must be at least 1",
     },
     Case {
         title: "splits that leave nothing",
@@ -153,7 +153,7 @@ pub const CASES: &[Case] = &[
             "kind = \"wsd\"\nwarmup_steps = 100\ndecay_steps = 4999",
         )],
         sets: &[],
-        says: "x.toml:32: [schedule] warmup_steps = 100 and decay_steps = 4999 are more than [train] steps = 5000 (decay_steps at x.toml:33, steps at x.toml:36); make room with: --set schedule.warmup_steps=1",
+        says: "x.toml:32: [schedule] warmup_steps = 100 and decay_steps = 4999 are more than [train] steps = 5000 (decay_steps at x.toml:33, steps at x.toml:36); it fits with: --set schedule.warmup_steps=1",
     },
     Case {
         title: "two ends of a schedule",
@@ -162,7 +162,7 @@ pub const CASES: &[Case] = &[
             "warmup_steps = 100\nmin_lr = 0.0\nfinal_fraction = 0.1",
         )],
         sets: &[],
-        says: "x.toml:33: [schedule] min_lr and final_fraction say the same thing; keep one",
+        says: "x.toml:33: [schedule] min_lr and final_fraction both set the final learning rate; keep one",
     },
     Case {
         title: "sample of no text",
@@ -171,25 +171,25 @@ pub const CASES: &[Case] = &[
             "batch_size = 64\nsample = { prompt = \"\", temperature = -1.0 }",
         )],
         sets: &[],
-        says: "x.toml:37: [train.sample] prompt is empty; a line break, \"\\n\", is the shortest beginning\nx.toml:37: [train.sample] temperature = -1.0 must be 0 (the likeliest token) or more",
+        says: "x.toml:37: [train.sample] prompt is empty; the shortest prompt is a line break, \"\\n\"\\nx.toml:37: [train.sample] temperature = -1.0 must be 0 (the most likely token) or more",
     },
     Case {
         title: "evaluations counted but never made",
         edits: &[("eval_every = 250", "eval_batches = 10")],
         sets: &[],
-        says: "x.toml:37: [train] eval_batches has no effect without eval_every; add it or leave eval_batches out",
+        says: "x.toml:37: [train] eval_batches has no effect without eval_every; add it or remove eval_batches",
     },
     Case {
         title: "state carried where windows are drawn",
         edits: &[("batch_size = 64", "batch_size = 64\ncarry_state = true")],
         sets: &[],
-        says: "x.toml:37: [train] carry_state = true needs text whose windows go on from one to the next: [data] kind = \"text\" with windows = \"contiguous\" or \"documents\"",
+        says: "x.toml:37: [train] carry_state = true needs text whose windows follow each other: [data] kind = \"text\" with windows = \"contiguous\" or \"documents\"",
     },
     Case {
         title: "a momentum of one",
         edits: &[("kind = \"adamw\"\nlr", "kind = \"sgd\"\nmomentum = 1.0\nlr")],
         sets: &[],
-        says: "x.toml:28: [optimizer] momentum holds 1, which is not in [0, 1)",
+        says: "x.toml:28: [optimizer] momentum has the value 1, which is not in [0, 1)",
     },
     Case {
         title: "smoothing",
@@ -204,7 +204,7 @@ pub const CASES: &[Case] = &[
         title: "a limit crossed",
         edits: &[("at_most = 1.48", "at_most = 1.0, at_least = 2.0")],
         sets: &[],
-        says: "x.toml:42: [expect] valid_loss has at_most below at_least: nothing meets both",
+        says: "x.toml:42: [expect] valid_loss has at_most below at_least: no value satisfies both",
     },
     Case {
         title: "a value beyond its limit",
@@ -213,7 +213,7 @@ pub const CASES: &[Case] = &[
             "at_most = 1.0, equals = 1.5, tolerance = 0.25",
         )],
         sets: &[],
-        says: "x.toml:42: [expect] valid_loss has an equals that its at_most or at_least leaves out: nothing meets both",
+        says: "x.toml:42: [expect] valid_loss has an equals that its at_most or at_least excludes: no value satisfies both",
     },
     Case {
         title: "bits without bytes",
@@ -238,7 +238,7 @@ pub const CASES: &[Case] = &[
             ("[tokenizer]\nkind = \"char\"\n", ""),
         ],
         sets: &[],
-        says: "x.toml:18: [data] digits = 40 must be 1 to 9",
+        says: "x.toml:18: [data] digits = 40 must be between 1 and 9",
     },
     Case {
         title: "operations",
@@ -250,7 +250,7 @@ pub const CASES: &[Case] = &[
             ("[tokenizer]\nkind = \"char\"\n", ""),
         ],
         sets: &[],
-        says: "x.toml:18: [data] operations has `/`; allowed: `+`, `-`, `*`",
+        says: "x.toml:18: [data] operations contains `/`; allowed: `+`, `-`, `*`",
     },
     Case {
         title: "a decay of nothing for all",
@@ -259,7 +259,7 @@ pub const CASES: &[Case] = &[
             "lr = 1e-3\nweight_decay = 0.0\ndecay = \"all\"",
         )],
         sets: &[],
-        says: "x.toml:30: [optimizer] decay = \"all\" has no effect: weight_decay is 0; set weight_decay or leave decay out",
+        says: "x.toml:30: [optimizer] decay = \"all\" has no effect: weight_decay is 0; set weight_decay or remove decay",
     },
     Case {
         title: "no rounds of Muon",
@@ -271,7 +271,7 @@ pub const CASES: &[Case] = &[
         title: "documents that are not kept apart",
         edits: &[("context = 256", "context = 256\nacross_documents = true")],
         sets: &[],
-        says: "x.toml:22: [data] across_documents = true has no effect: windows is not \"documents\"; leave it out",
+        says: "x.toml:22: [data] across_documents = true has no effect: windows is not \"documents\"; remove it",
     },
     Case {
         title: "nothing to evaluate on",
@@ -284,7 +284,7 @@ pub const CASES: &[Case] = &[
             ("[expect]\nvalid_loss = { at_most = 1.48 }\n", ""),
         ],
         sets: &[],
-        says: "x.toml:38: [train] eval_batch_size has no effect: [data] has no validation or test split; leave it out\nx.toml:39: [train] sample has no effect: [data] has no validation split to evaluate on; leave it out",
+        says: "x.toml:38: [train] eval_batch_size has no effect: [data] has no validation or test split; remove it\\nx.toml:39: [train] sample has no effect: [data] has no validation split to evaluate on; remove it",
     },
     Case {
         title: "a subword vocabulary too small",
@@ -311,7 +311,7 @@ pub const CASES: &[Case] = &[
             "[diagnostics]\ngradient_norms = false\nupdate_norms = false\nactivation_norms = false\nattention_entropy = false\n\n[optimizer]",
         )],
         sets: &[],
-        says: "x.toml:26: [diagnostics] every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all false; leave [diagnostics] out to do without",
+        says: "x.toml:26: [diagnostics] every has no effect: gradient_norms, update_norms, activation_norms and attention_entropy are all false; remove [diagnostics] to disable it",
     },
 ];
 

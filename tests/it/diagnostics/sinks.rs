@@ -18,14 +18,14 @@ fn sinks_where_they_have_no_place() {
         let error = judged(RIGHT, &[set])
             .expect_err("sinks have no place")
             .to_string();
-        let rule = format!("kind = \"{kind}\" has no place for sinks here");
+        let rule = format!("kind = \"{kind}\" does not support sinks here");
         assert!(error.contains(&rule), "{error}");
     }
     let rotary = "{ kind = \"rotary\", theta = 10000.0 }";
     let distances = placed.replace(rotary, "\"shaw\"");
     says(
         &distances,
-        "sinks stand beside no vectors of distances (kind = \"shaw\")",
+        "sinks cannot be combined with distance vectors (kind = \"shaw\")",
     );
     says(
         &with("n_heads = 6, n_kv_heads = 2, sinks = \"learnt\""),

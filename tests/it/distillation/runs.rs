@@ -195,7 +195,7 @@ fn a_teacher_that_does_not_fit_is_refused_before_training() {
     let folder = with_teacher();
     let at = folder.path();
     for (sets, wanted) in [
-        (vec!["data.symbols=5"], "another vocabulary"),
+        (vec!["data.symbols=5"], "a different vocabulary"),
         (vec!["data.length=4"], "has positions for"),
         (
             vec!["model.d_model=12"],
@@ -205,7 +205,7 @@ fn a_teacher_that_does_not_fit_is_refused_before_training() {
         (vec!["task.teacher=checkpoints/missing"], "there is no run"),
         (
             vec!["task.teacher_checkpoint=average:2"],
-            "a teacher is one checkpoint",
+            "a teacher must be a single checkpoint",
         ),
         (
             vec!["task.teacher_checkpoint=\"3\""],
@@ -217,7 +217,7 @@ fn a_teacher_that_does_not_fit_is_refused_before_training() {
         ),
         (
             vec!["task.soft=0.0", "task.cosine=0.0"],
-            "leave nothing of the teacher",
+            "disable the teacher",
         ),
         (
             vec!["task.soft=0.0", "task.temperature=3.0"],
@@ -276,9 +276,9 @@ fn verify_trains_the_teacher_and_a_student_takes_some_of_its_layers() {
     ];
     good(at, &second);
     for (layers, wanted) in [
-        ("2", "counted from 0 to 1"),
-        ("0,1", "name one for each"),
-        ("last", "names no layers"),
+        ("2", "numbered from 0 to 1"),
+        ("0,1", "list one for each"),
+        ("last", "is not a list of layers"),
     ] {
         let set = format!("init.layers={layers:?}");
         let arguments = ["train", "student.toml", "--set", &set, "--run", "third"];

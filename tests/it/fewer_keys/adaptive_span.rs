@@ -245,7 +245,10 @@ fn faults_of_its_keys() {
     for (set, said) in [
         ("max_span = 0", "max_span = 0 is not between 1 and"),
         ("ramp = 0", "ramp = 0 is not between 1 and"),
-        ("init_span = 1.5", "init_span = 1.5 is a share of max_span"),
+        (
+            "init_span = 1.5",
+            "init_span = 1.5 must be between 0 and 1, as a fraction of max_span",
+        ),
         ("span_loss = -1.0", "span_loss = -1.0 must be at least 0"),
     ] {
         let set = format!("model.attention={{ kind = \"adaptive_span\", n_heads = 4, {set} }}");

@@ -92,7 +92,7 @@ fn what_it_cannot_do_is_refused_with_another_way() {
     for (sets, words) in [
         (
             vec![of(", n_heads = 1")],
-            "n_heads = 1 is odd, and two heads make a result of differential attention; make it even",
+            "n_heads = 1 is odd, but two heads make each result of differential attention; make it even",
         ),
         (
             vec![of(", n_heads = 4, n_kv_heads = 1")],
@@ -106,18 +106,18 @@ fn what_it_cannot_do_is_refused_with_another_way() {
             vec![of(", lambda_init = -0.5")],
             "lambda_init = -0.5 is not between 0 and 1",
         ),
-        (vec![of(", sinks = \"zero\"")], "has no place for sinks"),
+        (vec![of(", sinks = \"zero\"")], "does not support sinks"),
         (
             vec![of(""), "model.position=shaw".into()],
-            "cannot be carried by attention of kind = \"differential\"; use learned, sinusoidal, rotary or none",
+            "cannot be used with attention of kind = \"differential\"; use learned, sinusoidal, rotary or none",
         ),
         (
             vec!["model.norm={ kind = \"layer\", gain = false }".into()],
-            "gain = false leaves no scale for the shift to stand beside; give bias = false as well",
+            "gain = false removes the scale, and a shift without a scale is not supported; set bias = false as well",
         ),
         (
             vec!["model.norm={ kind = \"rms\", gain = false, zero_centered = true }".into()],
-            "zero_centered = true has no effect on gain = false",
+            "zero_centered = true has no effect with gain = false",
         ),
     ] {
         let found = said(&sets);

@@ -53,7 +53,7 @@ fn what_it_cannot_do_is_refused_with_another_way() {
         (vec![latent(", d_head = 8")], "has no key `d_head`"),
         (
             vec![latent(", d_rope = 7")],
-            "d_rope = 7 is odd, and positions turn pairs of these numbers",
+            "d_rope = 7 is odd, but positions rotate pairs of these elements",
         ),
         (
             vec![latent(", kv_rank = 0")],
@@ -65,7 +65,7 @@ fn what_it_cannot_do_is_refused_with_another_way() {
         ),
         (
             vec![latent(""), "model.position=shaw".into()],
-            "cannot be carried by attention of kind = \"latent\"; use learned, sinusoidal, rotary or none",
+            "cannot be used with attention of kind = \"latent\"; use learned, sinusoidal, rotary or none",
         ),
     ] {
         let found = said(&sets);

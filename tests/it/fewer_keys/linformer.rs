@@ -228,12 +228,12 @@ fn faults_of_its_keys_and_places() {
         (
             "quickstart",
             "k = 8",
-            "kind = \"linformer\" reads both ways, and this stack reads from left to right",
+            "kind = \"linformer\" reads both ways, but this stack reads from left to right",
         ),
         (
             "masked_lm/grammar_roformer",
             "k = 8",
-            "cannot be carried by attention of kind = \"linformer\"",
+            "cannot be used with attention of kind = \"linformer\"",
         ),
     ] {
         let set = format!("model.attention={{ kind = \"linformer\", n_heads = 4, {set} }}");

@@ -220,7 +220,7 @@ fn faults_of_its_keys_and_places() {
         (
             "factor = 3",
             "model.position.kind=\"alibi\"",
-            "cannot be carried by attention of kind = \"memory_compressed\"",
+            "cannot be used with attention of kind = \"memory_compressed\"",
         ),
     ] {
         let set = format!("model.attention={{ kind = \"memory_compressed\", n_heads = 4, {set} }}");

@@ -26,19 +26,19 @@ fn faults_of_global_tokens() {
                 "task.global_tokens=\"first\"",
                 "model.position={ kind = \"shaw\" }",
             ],
-            "kind = \"shaw\" cannot be carried by attention of kind = \"sliding_window\"",
+            "kind = \"shaw\" cannot be used with attention of kind = \"sliding_window\"",
         ),
         (
             "experiments/quickstart.toml",
             vec![own.as_str()],
-            "global reads both ways, and this stack reads from left to right",
+            "global reads both ways, but this stack reads from left to right",
         ),
         (
             "experiments/quickstart.toml",
             vec![
                 "model.attention={ kind = \"sliding_window\", n_heads = 4, window = 9, global = \"own\", memory = 4 }",
             ],
-            "leave one out",
+            "global reads both ways, but memory contains segments",
         ),
         (
             "experiments/systems/bart.toml",
@@ -56,12 +56,12 @@ fn faults_of_global_tokens() {
         (
             "experiments/systems/led.toml",
             vec!["model.target_max_len=20"],
-            "has places for 20 tokens of a target",
+            "has positions for 20 tokens of a target",
         ),
         (
             "experiments/systems/led.toml",
             vec!["data.max_target_len=4000"],
-            "max_target_len = 4000 must be 3 or more, and below max_len",
+            "max_target_len = 4000 must be at least 3 and below max_len",
         ),
         (
             "experiments/systems/longformer.toml",

@@ -16,10 +16,10 @@ fn what_does_not_fit_is_refused_with_its_place() {
             vec!["task.temperature=0.0"],
             "temperature = 0.0 must be above 0",
         ),
-        (vec!["task.top_k=0"], "top_k = 0 leaves no token"),
-        (vec!["task.top_k=1"], "the completions of a group are one"),
+        (vec!["task.top_k=0"], "top_k = 0 must be at least 1"),
+        (vec!["task.top_k=1"], "all completions of a group are equal"),
         (vec!["task.top_p=1.5"], "top_p = 1.5 is not in (0, 1]"),
-        (vec!["task.max_new_tokens=0"], "leaves nothing to write"),
+        (vec!["task.max_new_tokens=0"], "allows no tokens"),
         (
             vec!["task.max_new_tokens=40"],
             "max_new_tokens = 40 does not fit: rows have 6 tokens",
@@ -48,13 +48,13 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         (
             vec!["task.loss=\"dapo\""],
-            "micro_batch_size = 2 cuts a step of 4 prompts",
+            "micro_batch_size = 2 splits a step of 4 prompts",
         ),
         (
             vec!["train.batch_tokens=64"],
             "set batch_size, the prompts of a step",
         ),
-        (vec!["train.dtype=\"bf16\""], "16 bits do not hold"),
+        (vec!["train.dtype=\"bf16\""], "16 bits cannot represent"),
         (
             vec!["train.spike_factor=3.0"],
             "spike_factor = 3.0 is a multiple of a mean loss above 0",
@@ -80,7 +80,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         (
             "kind = \"random_tokens\"\nvocab_size = 20\ncontext = 8",
-            "have no answers that tell where a prompt ends",
+            "have no answers that mark where a prompt ends",
         ),
     ] {
         file(at, "other", &REWARDED.replace(arithmetic, data));

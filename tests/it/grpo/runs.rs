@@ -209,7 +209,7 @@ fn a_run_of_rewards_tells_rewards() {
         ),
         (
             "task.reward={kind=\"run\", path=\"checkpoints/base\"}",
-            "gives no rewards",
+            "computes no rewards",
         ),
         (
             "task.reward={kind=\"run\", path=\"checkpoints/none\"}",
@@ -217,7 +217,7 @@ fn a_run_of_rewards_tells_rewards() {
         ),
         (
             "task.reward={kind=\"run\", path=\"checkpoints/judge\", checkpoint=\"average:2\"}",
-            "rewards are those of one checkpoint",
+            "rewards come from one checkpoint",
         ),
     ] {
         let said = refused(
@@ -266,7 +266,10 @@ fn conversations_are_answered() {
     let resume = ["resume", "checkpoints/rewarded", "--set", "train.steps=7"];
     let other = ["--set", "decode.sampling.end=[11]"];
     let said = refused(at, &[&resume[..], &other].concat());
-    assert!(said.contains("a run cannot go on with another"), "{said}");
+    assert!(
+        said.contains("this key cannot change when a run is resumed"),
+        "{said}"
+    );
     // A template that ends with no special token needs the end token's id.
     let template = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}{% if add_generation_prompt %}assistant: {% endif %}";
     fs::write(at.join("plain.jinja"), template).unwrap();

@@ -43,7 +43,7 @@ fn generation_settings_go_both_ways() {
             "no_repeat_ngram_size = 3",
             "do_sample = true",
             "top_p = 0.9",
-            "eos_token_id: of [2, 5] the first ends a text"
+            "eos_token_id: only the first of [2, 5] ends a text"
         ]
     );
     let dir = folder(&[]);
@@ -155,12 +155,12 @@ fn tokens_that_are_never_written_are_those_of_the_vocabulary() {
     );
     assert_eq!(
         found.unsupported,
-        ["suppress_tokens: [40] are none of the vocabulary's 10 tokens"]
+        ["suppress_tokens: [40] are not in the vocabulary of 10 tokens"]
     );
     let first = found.require_vocabulary(9);
     let message = told(dir.path(), first);
     assert!(
-        message.contains("`forced_bos_token_id` = 9 is no token"),
+        message.contains("`forced_bos_token_id` = 9 is not in the vocabulary"),
         "{message}"
     );
 }

@@ -81,7 +81,7 @@ fn idefics_has_a_file_of_its_own() {
         ..shape
     };
     let notes = image_processor::write(dir.path(), &cut, "idefics").unwrap();
-    assert!(notes[0].contains("cut out"), "{notes:?}");
+    assert!(notes[0].contains("cropping"), "{notes:?}");
 }
 
 /// BEiT's and DINOv3's processors have their own defaults; a centre crop needs resized images.

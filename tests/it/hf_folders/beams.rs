@@ -161,12 +161,18 @@ fn texts_that_were_found_are_shown_and_draws_beside_them_refused() {
             "--min-p has no effect: --beam searches",
         ),
         (&["--seed", "3"], "--seed has no effect: --beam searches"),
-        (&["--samples", "3"], "--n-best gives several continuations"),
-        (&["--stop", "w5"], "--stop cannot end a text of --beam"),
-        (&["--n-best", "4"], "--n-best 4 must be 1 to --beam 3"),
+        (
+            &["--samples", "3"],
+            "for several continuations use --n-best",
+        ),
+        (&["--stop", "w5"], "--stop does not work with --beam"),
+        (
+            &["--n-best", "4"],
+            "--n-best 4 must be between 1 and --beam 3",
+        ),
         (
             &["--length-penalty", "11"],
-            "--length-penalty 11 must be -10 to 10",
+            "--length-penalty 11 must be between -10 and 10",
         ),
         (
             &["--done-when", "never"],
@@ -180,7 +186,7 @@ fn texts_that_were_found_are_shown_and_draws_beside_them_refused() {
         (&["--beam", "0"][..], "--beam 0 is not between 1 and 4096"),
         (&["--n-best", "2"], "--beam <B>"),
         (&["--length-penalty", "2"], "--beam <B>"),
-        (&["--min-p", "1.5"], "--min-p 1.5 must be 0 to 1"),
+        (&["--min-p", "1.5"], "--min-p 1.5 must be between 0 and 1"),
         (
             &["--min-p", "0.1", "--temperature", "0"],
             "--min-p has no effect: --temperature 0",
@@ -249,11 +255,11 @@ fn a_run_searches_as_its_folder_or_its_file_says() {
     for (flags, told) in [
         (
             &["--stop", "w5"][..],
-            "--stop cannot end a text of a search",
+            "--stop does not work with the search of the run",
         ),
         (
             &["--samples", "2", "--n-best", "2"],
-            "--n-best has no effect beside --samples",
+            "--n-best has no effect with --samples",
         ),
     ] {
         let all = ["generate", &run, "--prompt", "w3", "--tokens", "5"];

@@ -35,8 +35,8 @@ fn a_run_that_lost_its_family_is_told_so_when_it_begins() {
         assert!(done.status.success(), "{said}");
         (run, said)
     };
-    let lost = "will not become a folder of Hugging Face's as the other one was";
-    let why = "nearest to `bert`, but model.pooler is false, there true";
+    let lost = "unlike the other run, this run cannot be exported as a Hugging Face folder";
+    let why = "nearest to `bert`, but model.pooler is false instead of true";
     let (plain, said) = begun("plain", "", "\"^head\"");
     assert!(said.contains(lost) && said.contains(why), "{said}");
     let (status, said) = failure(&["export", &plain, &at("none")]);

@@ -166,7 +166,7 @@ fn a_template_of_texts_and_tokens_that_are_not_there_is_refused() {
         ),
         (
             json!({"SpecialToken": {"id": "<x>", "type_id": 0}}),
-            "has the token `<x>`, which its `special_tokens` lack",
+            "has the token `<x>`, which is not in its `special_tokens`",
         ),
     ] {
         let mut file = tokenizer("<s>", true, false);

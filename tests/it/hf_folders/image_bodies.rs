@@ -100,7 +100,9 @@ fn a_classifier_without_its_head_is_refused() {
     let words = ["tensor `classifier.weight` [2, 16] is missing"];
     super::hostile::refused("no head", folder.path(), &words);
     let folder = body("vit_1", "ViTForMaskedImageModeling", "vit.");
-    let words = ["ViTForImageClassification can, and ViTModel, whose classifier is drawn"];
+    let words = [
+        "ViTForImageClassification can, and so can ViTModel, with a randomly initialised classifier",
+    ];
     super::hostile::refused("another head", folder.path(), &words);
 }
 
@@ -112,7 +114,7 @@ fn other_networks_of_dinov2() {
             "dinov2_1",
             "image_size",
             json!([10, 15]),
-            "the positions of Dinov2ForImageClassification are those of squares",
+            "Dinov2ForImageClassification has positions for square images only",
         ),
         (
             "dinov2_1",
@@ -173,7 +175,7 @@ fn what_is_done_without_settings_of_images_is_told() {
     let said = |name: &str| import(&fixture(name), &work.path().join(name));
     let without = said("vit_2");
     assert!(
-        without.contains("no settings of images (preprocessor_config.json")
+        without.contains("no image settings (preprocessor_config.json")
             && !without.contains("tokenizer"),
         "{without}"
     );
@@ -186,10 +188,10 @@ fn what_is_done_without_settings_of_images_is_told() {
         done.status.success() && !exported.contains("tokenizer"),
         "{exported}"
     );
-    assert!(!said("vit_1").contains("settings of images"));
+    assert!(!said("vit_1").contains("image settings"));
     let text = said("gpt2_1");
     assert!(
-        text.contains("has no tokenizer") && !text.contains("settings of images"),
+        text.contains("has no tokenizer") && !text.contains("image settings"),
         "{text}"
     );
 }
@@ -246,7 +248,7 @@ fn the_nearest_family_and_the_difference_are_named() {
         (
             registers,
             Some("dinov2"),
-            "the family `dinov2`; it is a `dinov2_with_registers`, as which it is written without --family: model.n_registers is 2, there 0",
+            "the family `dinov2`; without --family it is exported as a `dinov2_with_registers`: model.n_registers is 2 instead of 0",
         ),
         (
             odd.clone(),
@@ -261,47 +263,47 @@ fn the_nearest_family_and_the_difference_are_named() {
         (
             odd,
             Some("dinov2"),
-            "there dense or gated layers whose width follows from a whole multiple of model.d_model",
+            "instead of dense or gated layers whose width follows from a whole multiple of model.d_model",
         ),
         (
             changed("vit_1", |_| ()),
             Some("dinov2"),
-            "model.residual_scale is {\"kind\":\"none\"}, there a \"layer_scale\"",
+            "model.residual_scale is {\"kind\":\"none\"} instead of a \"layer_scale\"",
         ),
         (
             unfilled,
             None,
-            "nearest to `siglip`, but task.fill is absent, there the id of a token",
+            "nearest to `siglip`, but task.fill is absent instead of the id of a token",
         ),
         (
             changed("siglip_1", pooled(Pooling::Mean)),
             None,
-            "nearest to `siglip`, but task.pooling is \"mean\", there \"last\"",
+            "nearest to `siglip`, but task.pooling is \"mean\" instead of \"last\"",
         ),
         (
             wide,
             None,
-            "nearest to `siglip`, but images are 12 by 18, there squares",
+            "nearest to `siglip`, but images are 12 by 18 instead of square",
         ),
         (
             changed("clip_1", pooled(Pooling::Mean)),
             None,
-            "nearest to `clip`, but task.pooling is \"mean\", there \"last\"",
+            "nearest to `clip`, but task.pooling is \"mean\" instead of \"last\"",
         ),
         (
             changed("siglip_1", |_| ()),
             Some("clip"),
-            "model.text.kind is \"encoder\", there \"decoder\"",
+            "model.text.kind is \"encoder\" instead of \"decoder\"",
         ),
         (
             taught,
             Some("deit"),
-            "model.distillation_token is false, there true",
+            "model.distillation_token is false instead of true",
         ),
         (
             changed("resnet_1", |_| ()),
             Some("bit"),
-            "model.norm.kind is \"batch\", there \"group\"",
+            "model.norm.kind is \"batch\" instead of \"group\"",
         ),
     ] {
         let why = export::target(&shape, shape.task.kind(), wanted, None).unwrap_err();

@@ -53,22 +53,22 @@ fn faulty_keys_of_the_second_version_of_swin_are_told() {
         (
             "image_size",
             json!(14),
-            "makes Swinv2ForImageClassification cut the map of stage 1 into other windows",
+            "makes Swinv2ForImageClassification divide the feature map of stage 1 into other windows",
         ),
         (
             "image_size",
             json!([16, 4]),
-            "makes Swinv2ForImageClassification cut the map of stage 0 into other windows",
+            "makes Swinv2ForImageClassification divide the feature map of stage 0 into other windows",
         ),
         (
             "pretrained_window_sizes",
             json!([1, 0]),
-            "`pretrained_window_sizes` = [1,0] is not a list of sides of windows",
+            "`pretrained_window_sizes` = [1,0] is not a list of window sizes",
         ),
         (
             "pretrained_window_sizes",
             json!([4]),
-            "`pretrained_window_sizes` = [4] must be one side for each of `depths` = [1, 1]",
+            "`pretrained_window_sizes` = [4] must be one size for each of `depths` = [1, 1]",
         ),
         (
             "use_absolute_embeddings",
@@ -124,7 +124,7 @@ fn faulty_keys_of_dinov3_are_told() {
         (
             "architectures",
             json!(["DINOv3ViTBackbone"]),
-            "`architectures` = [\"DINOv3ViTBackbone\"] cannot be imported; DINOv3ViTModel can, whose classifier is drawn",
+            "`architectures` = [\"DINOv3ViTBackbone\"] cannot be imported; DINOv3ViTModel can, with a randomly initialised classifier",
         ),
     ] {
         let found = errors(with("dinov3_vit_1", &[(key, value)]).path());
@@ -141,7 +141,7 @@ fn a_classifier_of_dinov3_stays_behind() {
     let folder = with("dinov3_vit_1", &[("architectures", Value::Null)]);
     let said = import(folder.path(), &run);
     assert!(
-        said.contains("DINOv3ViTModel has no classifier: one is drawn"),
+        said.contains("DINOv3ViTModel has no classifier: it is initialised randomly"),
         "{said}"
     );
     let done = formwork(&["export", &shown(&run), &shown(&out)])
@@ -150,7 +150,9 @@ fn a_classifier_of_dinov3_stays_behind() {
     let said = String::from_utf8_lossy(&done.stderr);
     assert!(done.status.success(), "{said}");
     assert!(
-        said.contains("DINOv3ViTModel has no classifier: that of the run is not in the folder"),
+        said.contains(
+            "DINOv3ViTModel has no classifier: the run's classifier is not in the folder"
+        ),
         "{said}"
     );
     let keys = config(&out);
@@ -174,7 +176,7 @@ fn classifiers_that_tell_several_classes_or_numbers_are_refused() {
             (
                 "problem_type",
                 json!("multi_label_classification"),
-                "`problem_type` = \"multi_label_classification\": each score of the folder tells by itself",
+                "`problem_type` = \"multi_label_classification\": each score of the folder is about its own class alone",
             ),
             (
                 "problem_type",
@@ -212,8 +214,8 @@ fn a_faulty_key_of_swin_is_one_error() {
         (
             "window_size",
             json!(99),
-            "`window_size` = 99 is more than the smallest map, of 4 by 4 in stage 1, for which SwinForImageClassification has no \
-             table of distances: 4 is the most",
+            "`window_size` = 99 is larger than the smallest feature map, 4 by 4 in stage 1, for which SwinForImageClassification \
+             has no position table; the maximum is 4",
         ),
     ] {
         let found = errors(with("swin_1", &[(key, value)]).path());
@@ -247,7 +249,7 @@ fn settings_of_images_of_another_size_are_told() {
         let run = work.path().join("run");
         let said = import(folder.path(), &run);
         let reads = format!(
-            "make {crop} by {crop} pixels, and its config.json {side} by {side}: the run reads"
+            "produce {crop} by {crop} pixels, but its config.json has {side} by {side}: the run reads"
         );
         let beginning = format!("[data] size = [{crop}, {crop}], [init] from");
         assert!(said.contains(&reads), "{said}");

@@ -194,7 +194,7 @@ fn other_languages_are_refused() {
         .tokenizer;
     let name = bart.token(5).unwrap();
     let why = bart.with_named_source_language(&name).unwrap_err();
-    assert!(why.contains("of which none is a language"), "{why}");
+    assert!(why.contains("none of these tokens is a language"), "{why}");
     let names = MarkNames {
         source_language: Some(name),
         ..MarkNames::default()
@@ -234,7 +234,7 @@ fn damaged_files_of_languages() {
             settings,
             "language_codes",
             json!("m2m"),
-            "`language_codes` = \"m2m\" is no list of languages",
+            "`language_codes` = \"m2m\" is not a list of languages",
         ),
         (
             "m2m_100",
@@ -255,7 +255,7 @@ fn damaged_files_of_languages() {
             "config.json",
             "d_model",
             json!(15),
-            "`d_model` = 15 is odd",
+            "`d_model` = 15 must be even",
         ),
         (
             "m2m_100",

@@ -183,7 +183,7 @@ fn a_folder_s_own_settings_of_its_tokenizer_go_out_again() {
     run_manifest::seal(Path::new(&at("marian"))).unwrap();
     let (_, said) = failure(&["export", &at("marian"), &at("again")]);
     assert!(
-        said.contains("hf_tokenizer_config.json is damaged: it is no JSON object"),
+        said.contains("hf_tokenizer_config.json is damaged: it is not a JSON object"),
         "{said}"
     );
 }

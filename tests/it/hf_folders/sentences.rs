@@ -103,7 +103,7 @@ fn other_modules_are_refused_with_what_can_be_had() {
             list(&[("Transformer", ""), pooling, ("Dense", "2_Dense")]),
             vec![
                 "modules Transformer, Pooling, Dense",
-                "Normalize behind them",
+                "followed by Normalize",
             ],
         ),
         (
@@ -114,12 +114,12 @@ fn other_modules_are_refused_with_what_can_be_had() {
         (
             "modules.json",
             list(&[("Transformer", ""), ("Pooling", "../1_Pooling")]),
-            vec!["must lie beside it"],
+            vec!["must be next to this file"],
         ),
         (
             "modules.json",
             list(&[("Transformer", ""), ("Pooling", "")]),
-            vec!["must lie beside it"],
+            vec!["must be next to this file"],
         ),
         (
             "modules.json",
@@ -180,7 +180,7 @@ fn prompts_are_told() {
     let said = String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned();
     assert!(done.status.success(), "{said}");
     assert!(
-        said.contains("the prompt `query`, \"query: \", stands before every text there"),
+        said.contains("the prompt `query`, \"query: \", is placed before every text"),
         "{said}"
     );
     assert!(!said.contains("`document`"), "{said}");
@@ -264,7 +264,10 @@ fn a_body_of_a_decoder_gives_vectors() {
         let work = tempfile::tempdir().unwrap();
         let (run, out) = (work.path().join("run"), work.path().join("out"));
         let said = import(folder.path(), &run);
-        assert!(said.contains("has no head that writes"), "{name}: {said}");
+        assert!(
+            said.contains("has no language model head"),
+            "{name}: {said}"
+        );
         let resolved = fs::read_to_string(run.join("resolved.toml")).unwrap();
         let resolved: toml::Table = resolved.parse().unwrap();
         assert_eq!(

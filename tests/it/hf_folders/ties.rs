@@ -92,7 +92,7 @@ fn a_head_with_numbers_of_its_own_is_not_tied() {
         let work = tempfile::tempdir().unwrap();
         let (run, exported) = (work.path().join("run"), work.path().join("exported"));
         let said = import(folder.path(), &run);
-        assert!(said.contains("numbers of their own"), "{name}: {said}");
+        assert!(said.contains("separate values"), "{name}: {said}");
         let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
         assert_outputs(name, folder.path(), "reference", &outputs);
         output(&["export", &shown(&run), &shown(&exported)]);
@@ -124,7 +124,7 @@ fn a_head_beside_the_one_table() {
             let (run, exported) = (work.path().join("run"), work.path().join("exported"));
             let said = import(folder.path(), &run);
             let tied = factor == 1.0;
-            assert_eq!(said.contains("numbers of their own"), !tied, "{name}");
+            assert_eq!(said.contains("separate values"), !tied, "{name}");
             let outputs = infer(folder.path(), "reference", &shown(&run), &[]);
             let expected = files::read(&folder.path().join("reference.safetensors"));
             assert_scores(&outputs, &expected, factor, bias);
@@ -175,7 +175,7 @@ fn rotary_keys_count_where_transformers_reads_them() {
             let run = work.path().join(part);
             let said = import(folder.path(), &run);
             assert_eq!(
-                said.contains("no effect beside `rope_scaling`"),
+                said.contains("no effect with `rope_scaling`"),
                 part == "both"
             );
             let outputs = infer(folder.path(), "reference", &shown(&run), &[]);

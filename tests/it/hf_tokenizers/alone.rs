@@ -114,7 +114,7 @@ fn models_that_cannot_be_read_and_symbols_that_are_lost_are_told() {
     let said = String::from_utf8(shown.stderr).unwrap();
     assert!(shown.status.success(), "{said}");
     assert!(
-        said.contains("user-defined symbol \"a b\" is not found"),
+        said.contains("user-defined symbol \"a b\" is never found"),
         "{said}"
     );
 }
@@ -148,7 +148,7 @@ fn folders_of_files_are_tokenized_with() {
     let (status, said) = failure(&["tokenize", &shown, "a b"]);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("is no run, and has no tokenizer: none of tokenizer.json"),
+        said.contains("is not a run and contains no tokenizer (none of tokenizer.json"),
         "{said}"
     );
     let from = goldens().join("sentencepiece/deberta");

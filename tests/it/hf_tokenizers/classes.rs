@@ -97,7 +97,11 @@ fn rules_of_blanks_that_llama_s_class_makes_anew_are_told() {
         ];
         let dir = folder(&[], &files).unwrap();
         let notes = read(dir.path()).notes.join("\n");
-        assert_eq!(notes.contains("rules of blanks"), told, "{notes}");
+        assert_eq!(
+            notes.contains("different whitespace rules"),
+            told,
+            "{notes}"
+        );
     }
 }
 

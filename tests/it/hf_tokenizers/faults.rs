@@ -167,7 +167,7 @@ fn damaged_tokenizers_are_told_apart() {
         ),
         (
             &[("vocab.txt", b"[UNK]\na\nb\na\n")],
-            "vocab.txt:4: the token `a` stands at line 2 already",
+            "vocab.txt:4: the token `a` is already at line 2",
         ),
         (
             &[("vocab.txt", b"a\n")],
@@ -183,14 +183,14 @@ fn damaged_tokenizers_are_told_apart() {
         ),
         (
             &[("vocab.json", br#"{"a": 4000000000}"#), ("merges.txt", b"")],
-            "number them without large gaps",
+            "without large gaps",
         ),
         (
             &[
                 ("vocab.json", vocab),
                 ("merges.txt", b"#version: 0.2\na b\na\n"),
             ],
-            "merges.txt:3: a merge is two tokens",
+            "merges.txt:3: a merge must be two tokens",
         ),
         (
             &[("vocab.json", vocab), ("merges.txt", b"b a\n")],
@@ -213,10 +213,7 @@ fn damaged_tokenizers_are_told_apart() {
             &[("tokenizer.json", &longer)],
             "makes a token that is not in the vocabulary",
         ),
-        (
-            &[("tokenizer.json", &far)],
-            "number them without large gaps",
-        ),
+        (&[("tokenizer.json", &far)], "without large gaps"),
         (
             &[("tokenizer.json", &map)],
             "precompiled_charsmap is damaged",
@@ -247,7 +244,7 @@ fn damaged_tokenizers_are_told_apart() {
                     br#"{"added_tokens_decoder": {"9": {"content": "x"}}}"#,
                 ),
             ],
-            "vocab.txt: ends before the id 1, and the next added token, `x`, has the id 9",
+            "vocab.txt: ends before the id 1, but the next added token, `x`, has the id 9",
         ),
         (
             &[

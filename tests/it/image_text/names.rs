@@ -123,11 +123,11 @@ fn what_cannot_be_told_is_refused() {
     for (arguments, expected) in [
         (
             vec!["classify", &run, &picture],
-            "knows no classes: name them, each with --class",
+            "has no fixed classes; name each class with --class",
         ),
         (
             vec!["classify", &run, &picture, "--class", "cat"],
-            "one class is named; an image is told from others by two",
+            "one class is given; classification needs at least two",
         ),
         (
             vec![
@@ -137,7 +137,7 @@ fn what_cannot_be_told_is_refused() {
         ),
         (
             vec!["classify", &run, &picture, "--class", "red", "--class", " "],
-            "a class has no name",
+            "is empty; give the name of a class",
         ),
         (
             vec![
@@ -149,7 +149,7 @@ fn what_cannot_be_told_is_refused() {
             vec![
                 "classify", &run, &picture, "--class", "a", "--class", "b", "--prompt", "x",
             ],
-            "has no {}, which stands for the name",
+            "must contain {}, the placeholder for the name",
         ),
         (
             vec![
@@ -165,11 +165,11 @@ fn what_cannot_be_told_is_refused() {
         ),
         (
             vec!["classify", &run, "--text", "a red circle"],
-            "tells neither classes nor numbers",
+            "predicts neither classes nor numbers",
         ),
         (
             vec!["eval", &run, "--prompt", "a {}"],
-            "name them with --data",
+            "give the images with --data",
         ),
         (
             vec![
@@ -177,26 +177,29 @@ fn what_cannot_be_told_is_refused() {
             ],
             "name all of them, in the order of their labels",
         ),
-        (vec!["eval", &run, "--confusion"], "tells no classes apart"),
+        (
+            vec!["eval", &run, "--confusion"],
+            "does not predict classes",
+        ),
         (
             vec!["eval", &run, "--data", &folder],
             "is generated and reads no files",
         ),
         (
             vec!["encode", &run, &picture, "--out", "x.npy", "--pool", "mean"],
-            "leave --layer and --pool out",
+            "remove --layer and --pool",
         ),
         (
             vec!["encode", &run, &picture, "--out", "x.npy", "--layer", "1"],
-            "leave --layer and --pool out",
+            "remove --layer and --pool",
         ),
         (
             vec!["inspect", &run, "attention"],
-            "reads images and texts by a network each",
+            "reads images and texts with separate networks",
         ),
         (
             vec!["inspect", &run, "rollout"],
-            "reads images and texts by a network each",
+            "reads images and texts with separate networks",
         ),
         (
             vec!["inspect", &run, "gradients"],

@@ -22,14 +22,14 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "d_joint = 24",
             "d_joint = 24\ntemperature = 0.001",
-            ":5: [model] temperature = 0.001 is not 0.01 or more",
+            ":5: [model] temperature = 0.001 must be at least 0.01",
         ),
         ("d_joint = 24", "d_join = 24", "did you mean `d_joint`"),
         ("kind = \"vision\"", "kind = \"decoder\"", "[model.image]"),
         (
             "kind = \"vision\"\nn_layers = 2\nd_model = 32\nstem = { kind = \"patches\", size = 4 }",
             "kind = \"encoder\"\nn_layers = 2\nd_model = 32",
-            ":6: [model.image] kind = \"encoder\" reads no images; use \"vision\", \"resnet\" or \"swin\"",
+            ":6: [model.image] kind = \"encoder\" does not read images; use \"vision\", \"resnet\" or \"swin\"",
         ),
         (
             text,
@@ -39,7 +39,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "size = 4 }",
             "size = 5 }",
-            ":9: [model.image.stem] size = 5 does not cut images of 16 by 16",
+            ":9: [model.image.stem] size = 5 does not divide images of 16 by 16",
         ),
         (
             "d_model = 24\nposition",
@@ -49,7 +49,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "position = { kind = \"learned\" }\nattention",
             "position = { kind = \"sinusoidal_2d\" }\nattention",
-            "[model.text.position] kind = \"sinusoidal_2d\" is for images; a decoder reads lines of tokens",
+            "[model.text.position] kind = \"sinusoidal_2d\" is for images, but a decoder reads sequences of tokens",
         ),
         (
             "d_model = 32",
@@ -59,18 +59,18 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "d_model = 32",
             "d_model = 32\ndistillation_token = true",
-            "distillation_token = true has no effect: two towers learn from no teacher",
+            "distillation_token = true has no effect: two towers do not learn from a teacher",
         ),
         (
             "d_model = 24\nposition",
             "d_model = 24\ntie_embeddings = false\nposition",
-            "[model.text] tie_embeddings = false has no effect: two towers score no tokens",
+            "[model.text] tie_embeddings = false has no effect: two towers predict no tokens",
         ),
         (
             "d_joint = 24",
             "d_joint = 24\nimage_projection = false",
-            ":4: [model] d_joint = 24 is another width than that of images' vectors, which image_projection = false compares as they \
-             are: set d_joint = 32",
+            ":4: [model] d_joint = 24 differs from the width of image vectors, which image_projection = false leaves unprojected: \
+             set d_joint = 32",
         ),
         (
             "d_joint = 24",
@@ -95,22 +95,26 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "d_model = 32",
             "d_model = 32\npooling = \"attention\"\ndistillation_token = true",
-            "distillation_token = true stands behind a class token",
+            "distillation_token = true needs a class token",
         ),
         (task, &with("loss = \"sigmod\""), "did you mean `sigmoid`"),
         (
             task,
             &with("fill = 900"),
-            "[task] fill = 900 is no token: the vocabulary has",
+            "[task] fill = 900 is not a token: the vocabulary has",
         ),
         (task, &with("fill = -1"), "fill"),
         ("d_model = 32", "d_modle = 32", "did you mean `d_model`"),
         (
             task,
             &with("pooling = \"first\""),
-            "pooling = \"first\" is for encoders",
+            "pooling = \"first\" needs an encoder",
         ),
-        (task, &with("group = 1"), "group = 1 leaves a pair nothing"),
+        (
+            task,
+            &with("group = 1"),
+            "group = 1 leaves no other pair to compare with",
+        ),
         (
             task,
             &with("group = 5"),
@@ -136,12 +140,20 @@ fn what_cannot_be_is_told_with_its_line() {
             "batch_size = 32\nmicro_batch_size = 8",
             "set [task] group to compare fewer",
         ),
-        ("alone = 0.5", "alone = 1.5", "alone = 1.5 must be 0 to 1"),
-        ("colours = 4", "colours = 9", "colours = 9 must be 2 to 8"),
+        (
+            "alone = 0.5",
+            "alone = 1.5",
+            "alone = 1.5 must be between 0 and 1",
+        ),
+        (
+            "colours = 4",
+            "colours = 9",
+            "colours = 9 must be between 2 and 8",
+        ),
         (
             "[optimizer]",
             "[init]\nlayer_lr_decay = 0.9\n[optimizer]",
-            "layer_lr_decay goes by the depth of one stack, and the model has several networks",
+            "layer_lr_decay depends on the depth of one stack, but the model has several networks",
         ),
         (
             "kind = \"captioned_shapes\"\nsize = 16\ncolours = 4\nshapes = 2\nalone = 0.5\nheld_out = 0.2\nvalid_items = 40",
@@ -226,7 +238,7 @@ fn weights_that_are_not_written_are_told() {
     let arguments = [&["infer", &run, "--attentions"], &files[..]].concat();
     let said = formwork(&arguments).output().unwrap();
     let said = String::from_utf8(said.stderr).unwrap();
-    let wanted = "--attentions: [model.image] (kind = \"swin\") looks at windows of images, whose weights are not kept: the other \
-                  network's weights alone are written";
+    let wanted = "--attentions: [model.image] (kind = \"swin\") has attention within windows of images, whose weights are not \
+                  kept; only the other network's weights are written";
     assert!(said.contains(wanted), "{said}");
 }

@@ -79,11 +79,11 @@ fn names_formats_and_shapes() {
     let ids = |shape: &[usize]| Some(Given::i64(shape, &vec![1; shape.iter().product()]));
     assert_eq!(
         case.said("input_idz", ids(&[3, 9])),
-        "in: the model reads no `input_idz`; did you mean `input_ids`?"
+        "in: the model has no input `input_idz`; did you mean `input_ids`?"
     );
     assert_eq!(
         case.said("pixel_values", ids(&[3, 9])),
-        "in: the model reads no `pixel_values`; allowed: `input_ids`, `attention_mask`, `labels`"
+        "in: the model has no input `pixel_values`; allowed: `input_ids`, `attention_mask`, `labels`"
     );
     assert_eq!(case.said("input_ids", None), "in: `input_ids` is missing");
     assert_eq!(
@@ -114,7 +114,7 @@ fn names_formats_and_shapes() {
     assert_eq!(both.lines().count(), 1, "{both}");
     assert_eq!(
         case.said_with("labels", None, &["--gradients"]),
-        "in: `labels` is missing: gradients are those of the mean loss against it"
+        "in: `labels` is missing: gradients are computed from the mean loss against it"
     );
 }
 
@@ -154,14 +154,15 @@ fn values() {
     );
     assert_eq!(
         case.said("labels", Some(Given::i64(&[3, 9], &[-100; 27]))),
-        "in: `labels` scores nothing: all that counts is -100"
+        "in: `labels` scores nothing: every label that counts is -100"
     );
 }
 
 #[test]
 fn masks() {
     let case = case("infer_decoder");
-    let rule = "rows may be filled up on the right alone: 1 at each token, then 0 (padding_side = \"right\")";
+    let rule =
+        "padding is allowed on the right only: 1 at each token, then 0 (padding_side = \"right\")";
     assert_eq!(
         case.said("attention_mask", mask([9, 5, 7], &[(0, 0)])),
         format!("in: row 0 of `attention_mask` is 0 at position 0 and 1 at position 1; {rule}")
@@ -180,7 +181,7 @@ fn masks() {
     );
     assert_eq!(
         case.said("attention_mask", mask([9, 5, 7], &[(3, 2)])),
-        "in: `attention_mask`[0, 3] is 2; it is 1 at tokens and 0 behind them"
+        "in: `attention_mask`[0, 3] is 2; it must be 1 at tokens and 0 after them"
     );
 }
 
@@ -204,7 +205,7 @@ fn of_other_tasks() {
     };
     assert_eq!(
         long.said("input_ids", ids(&[1, 13], 1)),
-        "in: `input_ids` has rows of 13 tokens; the model can place 12"
+        "in: `input_ids` has rows of 13 tokens; the model has positions for 12"
     );
     let pairs = case("infer_encoder_decoder");
     let bare = Case {
@@ -218,12 +219,12 @@ fn of_other_tasks() {
     };
     assert_eq!(
         bare.said("decoder_input_ids", None),
-        "in: `decoder_input_ids` is missing, and so is `labels`, from which it could be made"
+        "in: `decoder_input_ids` is missing, and `labels`, from which it could be derived, is missing too"
     );
     assert_eq!(
         bare.said("labels", ids(&[3, 7], 1)),
-        "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right in their place: the run has no \
-         tokenizer that names the token of the beginning"
+        "the inputs have no `decoder_input_ids`, and `labels` cannot be shifted right instead: the run has no tokenizer that \
+         defines the begin token"
     );
     let images = case("infer_vision");
     assert_eq!(
@@ -254,7 +255,7 @@ fn damaged_files_and_wrong_places() {
     let giant = u64::MAX.to_le_bytes();
     assert_eq!(
         said(&[&giant[..], b"{}"].concat()),
-        "in: is not a safetensors file: the length of its header is beyond its end"
+        "in: is not a safetensors file: its header is longer than the file"
     );
     let shape =
         br#"{"input_ids":{"dtype":"I64","shape":[4611686018427387904,4],"data_offsets":[0,0]}}"#;
@@ -273,12 +274,12 @@ fn damaged_files_and_wrong_places() {
     let same = arguments(&case.run, &path, &path);
     assert_eq!(
         refusal(case.folder.path(), &same),
-        "--outputs is the file of --inputs, in: name another one"
+        "--outputs and --inputs are the same file, in; choose another output file"
     );
     let folder = arguments(&case.run, &path, &case.run);
     assert_eq!(
         refusal(case.folder.path(), &folder),
-        "run is not a file: outputs are written to one"
+        "run is not a file; name a file for the outputs"
     );
     // An output path that cannot be written is found before anything is computed.
     let nowhere = case.folder.path().join("no/out");

@@ -289,6 +289,6 @@ fn decoders_that_translate_alone_place_both() {
     let arguments = super::arguments(&run.folder, &given, &folder.path().join("out"));
     let (status, said) = crate::binary::failure(&arguments);
     assert_eq!(status, 2, "{said}");
-    let wanted = "`decoder_input_ids` has rows of 11 tokens, with those of `input_ids`; the model can place 8";
+    let wanted = "`decoder_input_ids` has rows of 11 tokens, including those of `input_ids`; the model has positions for 8";
     assert!(said.contains(wanted), "{said}");
 }

@@ -118,7 +118,7 @@ fn positions_that_are_none_are_refused() {
         let (status, said) = failure(&arguments(&run.folder, &at("in"), &at("out")));
         assert!(status == 2 && said.contains(says), "{status}: {said}");
     };
-    let alone = "`end_positions` is missing beside `start_positions`";
+    let alone = "`end_positions` is missing; it is required with `start_positions`";
     refused(&[("start_positions", [1, 1, 1])], alone);
     // The second row has three tokens.
     let both = |at| {
@@ -129,7 +129,7 @@ fn positions_that_are_none_are_refused() {
     };
     refused(
         &both(3),
-        "`end_positions`[1] is 3, and the row has 3 tokens",
+        "`end_positions`[1] is 3, but the row has 3 tokens",
     );
     refused(&both(SOURCE as i32), "positions are from 0 to");
 }

@@ -119,7 +119,7 @@ fn context_of_a_group_and_attention_of_one() {
     ]);
     told(
         &["inspect", &other, "context"],
-        "inspect looks at language models",
+        "inspect context needs a language model",
     );
 }
 
@@ -144,7 +144,10 @@ fn a_memory_is_inspected_and_evaluated_at_lengths() {
     let shorter = scores(&["--attention-length", "24", "--context", "8"]);
     assert_eq!(shorter["split"], "valid@8+16");
     let (status, said) = failure(&["eval", &run, "--attention-length", "16"]);
-    assert!(status == 2 && said.contains("leaves no memory"), "{said}");
+    assert!(
+        status == 2 && said.contains("leaves no room for a memory"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -301,7 +301,7 @@ fn texts_are_looked_at_token_by_token() {
             "--pair",
             &long,
         ],
-        "the model can place",
+        "the model has positions for",
     );
     // If no target text is given, the run generates one.
     let drawn = || {

@@ -14,7 +14,7 @@ fn attention_that_is_not_kept_is_refused() {
         (
             "swin",
             SWIN,
-            "looks at windows of images, whose weights are not kept",
+            "has attention within windows of images, whose weights are not kept",
         ),
         ("resnet", trained::RESNET, "has no attention"),
     ] {
@@ -31,14 +31,14 @@ fn attention_that_is_not_kept_is_refused() {
         let (status, said) = failure(&[&arguments[..], &["--attentions"]].concat());
         assert_eq!(status, 2, "{said}");
         assert!(
-            said.contains(&format!("--attentions: {wanted}; leave it out")),
+            said.contains(&format!("--attentions: {wanted}; remove it")),
             "{said}"
         );
         let (status, said) = failure(&["inspect", &run, "positions", "--out", &out]);
         assert_eq!(status, 2, "{said}");
-        assert!(said.contains("has no positions to look at"), "{said}");
+        assert!(said.contains("has no positions to show"), "{said}");
         assert_eq!(
-            said.contains("by distance in a window"),
+            said.contains("by distance within a window"),
             name == "swin",
             "{said}"
         );

@@ -110,7 +110,7 @@ fn a_scheme_is_carried_or_refused_by_name() {
             let wanted = match both_ways {
                 true => format!("kind = \"{scheme}\" is for stacks that read from left to right"),
                 false => format!(
-                    "kind = \"{scheme}\" cannot be carried by attention of kind = \"{kind}\"; use learned"
+                    "kind = \"{scheme}\" cannot be used with attention of kind = \"{kind}\"; use learned"
                 ),
             };
             assert!(said.contains(&wanted), "{kind} with {scheme}: {said}");
@@ -154,7 +154,7 @@ fn a_kind_stands_where_its_definition_allows() {
                 "model={ kind = \"decoder\", n_layers = 1, d_model = 16, attention = { kind = \"linear\", n_heads = 4 } }".into(),
                 "task.bidirectional_source=true".into(),
             ],
-            "cannot show a source all of itself",
+            "cannot show the whole source to itself",
         ),
         // With a memory of earlier segments.
         (
@@ -163,7 +163,7 @@ fn a_kind_stands_where_its_definition_allows() {
                 "model.attention={ kind = \"lsh\", n_heads = 4, memory = 8 }".into(),
                 "model.position={ kind = \"rotary\" }".into(),
             ],
-            "cannot look at earlier segments",
+            "cannot attend to earlier segments",
         ),
         // With attention weights that are never formed.
         (
@@ -172,7 +172,7 @@ fn a_kind_stands_where_its_definition_allows() {
                 "model.dropout_attention=0.1".into(),
                 "model.attention={ kind = \"performer\", n_heads = 4 }".into(),
             ],
-            "makes no weight for a query and a key",
+            "computes no weights of queries and keys",
         ),
     ] {
         let said = checked(file, &more).unwrap_err();

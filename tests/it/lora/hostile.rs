@@ -106,7 +106,7 @@ fn files_that_are_damaged() {
             "no tensors",
             WEIGHTS,
             b"\x02\0\0\0\0\0\0\0{}",
-            &["holds no factors"],
+            &["contains no LoRA factors"],
         ),
     ] {
         let folder = copy("gpt2_1");
@@ -150,13 +150,13 @@ fn tensors_without_a_place() {
             "another module",
             "h.1.mlp.c_fc.lora",
             "h.1.mlp.c_ff.lora",
-            &["c_ff", "no matrix of the model"][..],
+            &["c_ff", "not a matrix of the model"][..],
         ),
         (
             "a norm",
             "h.1.mlp.c_fc.lora",
             "h.1.ln_2.abc.lora",
-            &["no matrix of the model"],
+            &["not a matrix of the model"],
         ),
         (
             "embeddings",
@@ -194,7 +194,7 @@ fn tensors_without_a_place() {
         "of another model",
         "llama_1",
         folder.path(),
-        &["no matrix of the model"],
+        &["not a matrix of the model"],
     );
     let llama = copy("llama_1");
     refused("of another size", "llama_2", llama.path(), &["shape"]);

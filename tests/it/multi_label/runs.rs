@@ -146,7 +146,7 @@ fn a_table_of_indicators_resumes_to_the_bit() {
     let of_lists = json(&[&["eval", &whole, "--data", &lists, "--json"], &sets[..]].concat());
     let (status, said) = failure(&["eval", &whole, "--data", &table, "--set", "data.path=x.csv"]);
     assert!(
-        status == 2 && said.contains("does not say how a file is read"),
+        status == 2 && said.contains("does not affect how a file is read"),
         "{said}"
     );
     // As a Hugging Face folder: its config has no key for the threshold, and class names may be numbers.
@@ -231,7 +231,7 @@ fn faults_stand_at_their_lines() {
     says(
         "valid_items = 200",
         "held_out = 1e-12",
-        "for the valid split: hardly any belongs to it with held_out = ",
+        "to the valid split: hardly any text belongs to it with held_out = ",
     );
     says(kind, &format!("{kind}\nthreshhold = 0.4"), "threshold");
 }

@@ -314,5 +314,8 @@ fn steps_of_many_shapes_are_refused() {
     let files = Files::translation();
     let (status, message) = failure(&arguments(&files, &device, "run", &["train.replay=true"]));
     assert_eq!(status, 2, "{message}");
-    assert!(message.contains("replays steps of one shape"), "{message}");
+    assert!(
+        message.contains("supports only steps of one shape"),
+        "{message}"
+    );
 }

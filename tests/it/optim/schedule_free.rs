@@ -174,7 +174,7 @@ fn keys_beside_it_are_refused() {
         ),
         (
             "train.ema=0.9",
-            "ema has no effect: evaluations use the average that kind = \"schedule_free\" of [optimizer] keeps",
+            "ema has no effect: evaluations use the average of [optimizer] kind = \"schedule_free\"",
         ),
         (
             "train.dtype=\"bf16\"",
@@ -182,7 +182,7 @@ fn keys_beside_it_are_refused() {
         ),
         (
             "train.replay=true",
-            "replay = true needs an optimizer that moves weights and moments in place",
+            "replay = true needs an optimizer that updates weights and moments in place",
         ),
     ] {
         let sets = [&SETS[..], &[set]].concat();

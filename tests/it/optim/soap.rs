@@ -193,7 +193,7 @@ fn faults_are_named() {
         [
             "precondition_frequency = 0 must be 1 or more",
             "max_precond_dim = 70000 is not between 1 and 65536",
-            "betas holds 1, which is not in [0, 1)"
+            "betas has the value 1, which is not in [0, 1)"
         ]
     );
 }

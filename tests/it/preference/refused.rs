@@ -46,7 +46,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     );
     let said = refused(at, &["check", "nothing.toml"]);
     assert!(said.contains("has no reference: set [init] from"), "{said}");
-    let hides = "cannot hide documents from each other, as [data] kind = \"preferences\" asks";
+    let hides = "cannot hide documents from each other, which [data] kind = \"preferences\" requires";
     for (sets, wanted) in [
         (
             vec!["model.attention={kind=\"memory_compressed\", n_heads=2}"],
@@ -68,13 +68,13 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         (
             vec!["init.checkpoint=\"average:2\""],
-            "a reference is one checkpoint",
+            "a reference must be a single checkpoint",
         ),
         (
             vec!["task={kind=\"causal_lm\"}"],
             "gives a better and a worse text",
         ),
-        (vec!["data.context=4"], "the least is 8"),
+        (vec!["data.context=4"], "the minimum is 8"),
     ] {
         let sets: Vec<&str> = sets.into_iter().flat_map(|set| ["--set", set]).collect();
         let said = refused(at, &[&["check", "preferred.toml"][..], &sets].concat());

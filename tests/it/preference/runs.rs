@@ -116,7 +116,7 @@ fn a_run_from_texts_resumes_exactly_and_is_used_as_a_language_model() {
     assert_eq!(config["architectures"], json!(["GPT2LMHeadModel"]));
     let said = refused(at, &["eval", "checkpoints/preferred"]);
     assert!(
-        said.contains("[init] from") && said.contains("lies now"),
+        said.contains("[init] from") && said.contains("where it is now"),
         "{said}"
     );
     // The same weights elsewhere are the same reference; other weights are another one.

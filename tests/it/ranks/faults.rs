@@ -29,7 +29,7 @@ fn ranks_that_cannot_share_a_step_name_the_nearest_number() {
         (
             2,
             &["train.micro_batch_size=8"],
-            "the one micro-batch of a step",
+            "the single micro-batch of a step",
         ),
         (4, &["train.batch_size=12"], "the 6 micro-batches of a step"),
     ] {
@@ -65,7 +65,7 @@ fn batch_norms_are_refused() {
     );
     assert_eq!(status, 2);
     assert!(
-        error.contains("a batch norm (") && error.contains("train with one process"),
+        error.contains("batch norm (") && error.contains("train with one process"),
         "{error}"
     );
 }
@@ -85,14 +85,14 @@ fn a_rank_with_another_experiment_or_other_data_is_refused() {
     let (status, error) = told(&both(["train.steps=8", "train.steps=9"]), 0);
     assert_eq!(status, 2);
     assert!(
-        error.contains("rank 1 has another experiment than rank 0"),
+        error.contains("rank 1 has a different experiment than rank 0"),
         "{error}"
     );
     std::fs::write(files[1].path("text.txt"), "another text ".repeat(200)).unwrap();
     let (status, error) = told(&both(["train.steps=8", "train.steps=8"]), 0);
     assert_eq!(status, 2);
     assert!(
-        error.contains("rank 1 has other files of data than rank 0"),
+        error.contains("rank 1 has different data files than rank 0"),
         "{error}"
     );
     assert!(!run.exists());
@@ -107,7 +107,7 @@ fn a_run_folder_that_is_taken_ends_all_ranks() {
         .unwrap();
     let (status, error) = told(&trained(2, &file, &run, &["train.steps=3"]), 0);
     assert_eq!(status, 2);
-    assert!(error.contains("holds a run at step 3"), "{error}");
+    assert!(error.contains("contains a run at step 3"), "{error}");
 }
 
 #[test]

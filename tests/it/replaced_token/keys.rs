@@ -107,26 +107,26 @@ fn faults_of_its_keys() {
         (
             "",
             "generator.size = 0.0",
-            "x.toml:10: [task.generator] generator.size = 0: nothing replaces tokens, so that there is nothing to learn; leave \
-             it out for 0.25",
+            "x.toml:10: [task.generator] generator.size = 0 disables the generator, so no tokens are replaced and there is \
+             nothing to learn; remove it for 0.25",
         ),
         (
             "",
             "generator.size = 0.3",
-            "x.toml:10: [task.generator] size = 0.3: the generator's d_model, heads and d_ff are to be whole numbers, so that \
-             size is a multiple of 1/4; the nearest is 0.25",
+            "x.toml:10: [task.generator] size = 0.3: the generator's d_model, heads and d_ff must be whole numbers, so size must \
+             be a multiple of 1/4; the nearest is 0.25",
         ),
         (
             "attention = { kind = \"multi_head\", n_heads = 2 }",
             "generator.size = 0.125",
-            "x.toml:10: [task.generator] size = 0.125: the generator's d_model, heads and d_ff are to be whole numbers, so that \
-             size is a multiple of 1/2; the nearest is 0.5",
+            "x.toml:10: [task.generator] size = 0.125: the generator's d_model, heads and d_ff must be whole numbers, so size \
+             must be a multiple of 1/2; the nearest is 0.5",
         ),
         (
             "attention = { kind = \"multi_head\", n_heads = 1 }",
             "generator.size = 0.5",
-            "x.toml:10: [task.generator] size = 0.5: the generator's d_model, heads and d_ff are to be whole numbers, and no \
-             number but 1 divides all those of the encoder (1 and 128): set size = 1.0, or give [model] numbers with a common \
+            "x.toml:10: [task.generator] size = 0.5: the generator's d_model, heads and d_ff must be whole numbers, but those of \
+             the encoder (1 and 128) have no common divisor above 1: set size = 1.0, or give [model] numbers with a common \
              divisor",
         ),
         (
@@ -137,13 +137,13 @@ fn faults_of_its_keys() {
         (
             "",
             "masking.masked = 2.0",
-            "x.toml:10: [task] masking: masked = 2 must be 0 to 1",
+            "x.toml:10: [task] masking: masked = 2 must be between 0 and 1",
         ),
         (
             "head_transform = false",
             "",
-            "x.toml:7: [model] the generator's head is the embeddings' table, 128 wide, and nothing makes its hidden states, 32 \
-             wide, as wide: set head_transform = true or tie_embeddings = false",
+            "x.toml:7: [model] the generator's head is the embedding table, whose vectors have 128 elements, but its hidden \
+             states have 32: set head_transform = true or tie_embeddings = false",
         ),
         (
             "head_transform = false",

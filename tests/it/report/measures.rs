@@ -147,8 +147,8 @@ fn other_tokens_make_other_losses_and_bits_per_byte_compares() {
     let of = |kind: &str| format!("[task]\nkind = \"causal_lm\"\n[tokenizer]\nkind = \"{kind}\"\n");
     let settings = [of("byte"), of("bpe")];
     let (other, notes) = untested([&settings[0], &settings[1]], "loss");
-    let note = "runs differ in keys that define loss (tokenizer.kind: bpe | byte): it is another measure in each, and \
-                bits_per_byte alone compares texts that are cut otherwise; such differences are not tested";
+    let note = "runs differ in keys that define loss (tokenizer.kind: bpe | byte): its values are not comparable (only \
+                bits_per_byte is comparable between tokenizers), so their differences are not tested";
     assert!(other);
     assert_eq!(notes, [note]);
 }

@@ -47,7 +47,7 @@ fn the_metrics_of_every_task_have_columns() {
         for metric in metrics {
             assert!(shown.contains(&format!("{metric} at best")), "{shown}");
         }
-        assert!(!shown.contains("--json also have"), "{shown}");
+        assert!(!shown.contains("--json also show"), "{shown}");
     }
     assert!(!view(&with(&["own_number"], ""), true, None).contains("own_number"));
     let decides = with(&["own_number"], "best_by = \"own_number\"");
@@ -60,13 +60,13 @@ fn metrics_without_room_are_named_and_the_deciding_one_has_a_column() {
     let last = many[11];
     let shown = view(&with(&many, ""), true, None);
     let note = format!(
-        "note: --html and --json also have valid {}, {last}",
+        "note: --html and --json also show valid {}, {last}",
         many[10]
     );
     assert!(shown.contains(&note), "{shown}");
     let shown = view(&with(&many, &format!("best_by = \"{last}\"")), true, None);
     let note = format!(
-        "note: --html and --json also have valid {}, {}",
+        "note: --html and --json also show valid {}, {}",
         many[9], many[10]
     );
     assert!(

@@ -230,7 +230,7 @@ fn one_value_makes_no_plot() {
 fn intervals_say_that_they_are_not_corrected() {
     let root = tempfile::tempdir().unwrap();
     let c = compared(&two_axes(root.path(), |_| 1e6));
-    let note = "p values are corrected for 7 arms (Holm 1979); intervals are not: each holds for its arm alone";
+    let note = "p values are corrected for 7 arms (Holm 1979); intervals are not corrected: each applies to its own arm";
     assert!(c.notes.iter().any(|n| n == note), "{:?}", c.notes);
     let drawn = shown(&c);
     let differences = drawn

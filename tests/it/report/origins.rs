@@ -168,8 +168,8 @@ fn other_validation_examples_are_noted() {
     assert_eq!(
         noted(&shares),
         [
-            "runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2): loss is of other examples in each, and such \
-             differences are not tested"
+            "runs differ in their valid examples (data.valid_fraction: 0.1 | 0.2): loss is measured on different examples, so \
+             their differences are not tested"
         ]
     );
     is_of_another_measure(compared(&shares).results[1].last_gap.as_ref());
@@ -182,8 +182,8 @@ fn other_validation_examples_are_noted() {
     assert_eq!(
         noted(&texts),
         [
-            "runs differ in their valid examples (data.path: words.txt (cccccccc) | words.txt (dddddddd)): loss is of other \
-             examples in each, and such differences are not tested"
+            "runs differ in their valid examples (data.path: words.txt (cccccccc) | words.txt (dddddddd)): loss is measured on \
+             different examples, so their differences are not tested"
         ]
     );
     is_left_untested(compared(&texts).results[1].last_gap.as_ref());

@@ -37,7 +37,7 @@ fn tables_are_what_a_paper_prints() {
             .replace("& co", "&amp; co")
             + "\nFinal valid loss, mean ± standard deviation over seeds. Δ is the difference from pre with its 95 % t interval, \
                paired by seed where two seeds pair; p is two-sided and corrected for all tested arms (Holm 1979), the interval is not; the effect is Hedges' g_z, in standard deviations of the differences of pairs.\n\n\
-               * D (cells/deep_norm &amp; co/seed-1): diverged at step 200; left out of means\n\
+               * D (cells/deep_norm &amp; co/seed-1): diverged at step 200; excluded from means\n\
                * D (deep_norm &amp; co, seed 2): failed: out of memory\n\
                * D (deep_norm &amp; co, seed 3): not begun\n\
                * D: 1 of 1 runs diverged, 95 % interval 21 to 100 %; p 0.250 against A\n"
@@ -248,7 +248,7 @@ fn the_command_writes_a_folder() {
         failure(&["report", &run(1), &run(2)]),
         (
             2,
-            "error: --out: name the folder for the report of several runs\n".into()
+            "error: give the folder for the report of several runs with --out\n".into()
         )
     );
     let file = format!("{shown}/sweep.json");
@@ -260,6 +260,6 @@ fn the_command_writes_a_folder() {
     let (status, told) = failure(&["compare", &shown, "--reach", "nan"]);
     assert_eq!(
         (status, told.as_str()),
-        (2, "error: --reach: NaN is no value to reach\n")
+        (2, "error: --reach: NaN must be a finite number\n")
     );
 }

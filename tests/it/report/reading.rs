@@ -33,7 +33,7 @@ fn torn_lines_and_different_lengths_are_no_obstacle() {
     assert!(
         c.notes
             .iter()
-            .any(|n| n.ends_with("step 100 of 200; left out of means and curves")),
+            .any(|n| n.ends_with("step 100 of 200; excluded from means and curves")),
         "{:?}",
         c.notes
     );
@@ -231,14 +231,14 @@ fn wrong_folders_and_metrics_are_explained() {
     assert_eq!(
         message("empty"),
         format!(
-            "{shown}/empty: not a run folder (it has no resolved.toml); there are runs, such as {shown}/pre-1"
+            "{shown}/empty: not a run folder (it has no resolved.toml); there are runs, for example {shown}/pre-1"
         )
     );
     assert_eq!(
         run::read_all(&[root.path().to_path_buf()])
             .unwrap_err()
             .to_string(),
-        format!("{shown}: not a run folder, but it holds 1: name them, such as {shown}/*")
+        format!("{shown}: not a run folder, but it contains 1: name them, for example {shown}/*")
     );
     let both = run::read_all(&[root.path().join("x1"), root.path().join("x2")]).unwrap_err();
     assert!(matches!(both, Error::Invalid(faults) if faults.len() == 2));

@@ -172,7 +172,7 @@ fn cells_that_did_not_end_well_are_counted_and_named() {
         "study: 12 cells in 4 arms (9 done, 1 diverged, 1 failed, 1 not begun); 1 setting differs"
     );
     for note in [
-        "D (cells/deep_norm & co/seed-1): diverged at step 200; left out of means",
+        "D (cells/deep_norm & co/seed-1): diverged at step 200; excluded from means",
         "D (deep_norm & co, seed 2): failed: out of memory",
         "D (deep_norm & co, seed 3): not begun",
         "D: 1 of 1 runs diverged, 95 % interval 21 to 100 %; p 0.250 against A",
@@ -288,7 +288,7 @@ fn a_sweep_is_compared_alone_and_its_faults_are_explained() {
     assert_eq!(
         fault(&[folder.clone(), run], &Options::default()),
         format!(
-            "{shown} is a sweep: compare it alone, or name its runs, such as {shown}/cells/*/seed-*/"
+            "{shown} is a sweep: compare it alone, or name its runs, for example {shown}/cells/*/seed-*/"
         )
     );
     let each = Options {
@@ -298,13 +298,13 @@ fn a_sweep_is_compared_alone_and_its_faults_are_explained() {
     assert_eq!(
         fault(from_ref(&folder), &each),
         format!(
-            "--each: the arms of a sweep are those of its plan; name its runs instead, such as {shown}/cells/*/seed-*/"
+            "--each has no effect on a sweep, whose plan defines the arms; name its runs instead, for example {shown}/cells/*/seed-*/"
         )
     );
     fs::remove_dir_all(folder.join("cells")).unwrap();
     assert_eq!(
         fault(from_ref(&folder), &Options::default()),
-        format!("{shown}: no run of the sweep was begun yet")
+        format!("{shown}: no run of the sweep has started yet")
     );
     fs::write(folder.join("sweep.json"), "{\"name\": 3}").unwrap();
     assert!(

@@ -68,7 +68,7 @@ fn settings_without_a_column_are_named() {
     let c = two_arms(root.path(), ["first", "second"], settings);
     assert!(!titles(&c).contains(&"width".into()), "{:?}", titles(&c));
     let said = headline(&c);
-    let expected = "2 settings differ, 1 of them not shown: width (--html and --json have all)";
+    let expected = "2 settings differ, 1 of them not shown: width (--html and --json show all)";
     assert!(said.ends_with(expected), "{said}");
 }
 
@@ -121,7 +121,7 @@ fn a_seed_counts_once() {
     assert!((last.mean - 1.7).abs() < 1e-12);
     assert_eq!(c.results[0].diverged.n, 2);
     let note = format!(
-        "A: a seed counts once, in the run that is named last: {} left out of means and curves",
+        "A: a seed counts once, in the run that is named last: {} excluded from means and curves",
         paths[0].display()
     );
     assert!(c.notes.contains(&note), "{:?}", c.notes);
@@ -185,7 +185,7 @@ fn a_caption_says_what_open_is() {
         }
     }
     let text = document(&of_runs(&paths), "table.md");
-    let open = "Open: seeds with which a test at 0.05 finds an effect of the size that was seen with a probability of 0.8.";
+    let open = "Open: number of seeds with which a test at 0.05 detects an effect of the observed size with probability 0.8.";
     assert!(text.contains("open: ~") && text.contains(open), "{text}");
 }
 
@@ -223,7 +223,7 @@ fn means_of_fewer_runs_say_so() {
         let scores = r#"{"test": {"step": 200, "loss": 1.6}}"#;
         fs::write(path.join("scores.json"), scores).unwrap();
     }
-    let note = "A: test loss: of 2 of 3 runs (seed 5 has none)".to_string();
+    let note = "A: test loss: mean over 2 of 3 runs (seed 5 has none)".to_string();
     let of_valid = of_runs(&paths);
     assert!(of_valid.notes.contains(&note), "{:?}", of_valid.notes);
     assert!(document(&of_valid, "table.md").contains("| 3 |"));

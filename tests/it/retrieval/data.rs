@@ -327,7 +327,9 @@ fn one_document_alone_is_no_database() {
         .map(drop)
         .unwrap_err();
     assert!(
-        error.to_string().contains("the database is one document"),
+        error
+            .to_string()
+            .contains("the database is a single document"),
         "{error}"
     );
     // Without a model that reads them, there are no neighbours.

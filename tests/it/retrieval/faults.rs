@@ -24,10 +24,13 @@ fn faults_name_their_keys() {
         ),
         (
             &[("layers = [2]", "layers = [3]")],
-            "layers = [3] names block 3, and there are 2",
+            "layers = [3] contains block 3, but blocks are numbered from 1 to 2",
         ),
-        (&[("layers = [2]", "layers = [2, 2]")], "must rise"),
-        (&[("layers = [2]", "layers = []")], "names no block"),
+        (
+            &[("layers = [2]", "layers = [2, 2]")],
+            "must be in ascending order",
+        ),
+        (&[("layers = [2]", "layers = []")], "layers = [] is empty"),
         (
             &[("dropout = 0.1", "norm_placement = \"post\"")],
             "set it to \"pre\"",
@@ -83,30 +86,27 @@ fn faults_name_their_keys() {
                     "layers = [2]\nencoder = { position = { kind = \"rotary\" } }\n",
                 ),
             ],
-            "[model.position] kind = \"xpos\" is for keys that stand before their queries",
+            "[model.position] kind = \"xpos\" needs keys before their queries",
         ),
         (
             &[(
                 "layers = [2]\n",
                 "layers = [2]\nencoder = { position = { kind = \"shaw\" }, attention = { kind = \"multi_head\", n_heads = 2, sinks = \"learned\" } }\n",
             )],
-            "[model.retrieval.encoder.position] kind = \"shaw\" makes vectors of distances",
+            "[model.retrieval.encoder.position] kind = \"shaw\" uses vectors of distances",
         ),
         (
             &[("log_every = 1", "carry_state = true")],
-            "carry_state = true reads a text on",
+            "carry_state = true continues a text",
         ),
         (
             &[(
                 "kind = \"causal_lm\"",
                 "kind = \"causal_lm\"\nintermediate_layers = true",
             )],
-            "leave it or [model.retrieval] out",
+            "remove it or [model.retrieval]",
         ),
-        (
-            &[("letters = 60", "letters = 99999")],
-            "have names; use fewer",
-        ),
+        (&[("letters = 60", "letters = 99999")], "; use fewer"),
     ];
     for (changes, rule) in cases {
         let (_folder, experiment) = written(changes);

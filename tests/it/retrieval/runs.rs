@@ -136,7 +136,7 @@ fn generation_needs_the_database_as_it_was() {
         let (status, said) = failure(&["inspect", &run, aspect]);
         assert_eq!(status, 2);
         assert!(
-            said.contains("reads the neighbours of a text's chunks"),
+            said.contains("reads retrieved neighbours of a text's chunks"),
             "{said}"
         );
     }
@@ -144,7 +144,10 @@ fn generation_needs_the_database_as_it_was() {
     fs::write(&texts, text[1..].join("\n")).unwrap();
     let (status, said) = failure(&generate);
     assert_eq!(status, 2, "{said}");
-    assert!(said.contains("is not what the run began with"), "{said}");
+    assert!(
+        said.contains("differs from the one that the run began with"),
+        "{said}"
+    );
     output(&[&generate[..], &["--without-retrieval"]].concat());
     let given = texts.display().to_string();
     let (_, said) = failure(&["eval", &run, "--data", &given]);
@@ -290,7 +293,7 @@ fn chunks_are_compared_by_the_vectors_of_a_run() {
     let (status, said) = failure(&generate);
     assert_eq!(status, 2, "{said}");
     assert!(
-        said.contains("the database is not what the run began with"),
+        said.contains("the database differs from the one that the run began with"),
         "{said}"
     );
 }

@@ -85,9 +85,9 @@ fn a_run_from_texts_resumes_exactly_and_scores_answers() {
     assert!(told.starts_with("abc dd: "), "{told}");
     let long = "a".repeat(40);
     let said = refused(at, &["classify", "checkpoints/rewards", "--text", &long]);
-    assert!(said.contains("and the run reads 16"), "{said}");
+    assert!(said.contains("but the run reads at most 16"), "{said}");
     let said = refused(at, &["generate", "checkpoints/rewards", "--prompt", "ab"]);
-    assert!(said.contains("continues no text"), "{said}");
+    assert!(said.contains("does not continue text"), "{said}");
 }
 
 #[test]
@@ -127,7 +127,7 @@ fn margins_stand_in_a_field_of_their_own() {
     let margins = ["check", "margins.toml", "--set"];
     for (set, wanted) in [
         ("data.margin=of", "no field `of`"),
-        ("data.margin=chosen", "`chosen` is no number"),
+        ("data.margin=chosen", "`chosen` is not a number"),
         ("task={kind=\"preference\"}", "margin has no effect"),
     ] {
         let said = refused(at, &[&margins[..], &[set]].concat());
@@ -159,7 +159,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     fs::write(at.join("pairs.jsonl"), format!("{lines}{long}\n")).unwrap();
     let output = run(at, &["check", "rewards.toml"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    let wanted = "have a text of more than context = 16 tokens";
+    let wanted = "a text is longer than context = 16 tokens";
     assert!(output.status.success() && said.contains(wanted), "{said}");
     // Texts of a pair are in separate rows, so attention needs no mask between them.
     let compressed = "model.attention={kind=\"memory_compressed\", n_heads=2}";

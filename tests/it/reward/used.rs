@@ -91,7 +91,7 @@ fn the_best_of_several_continuations_has_the_largest_reward() {
         ),
         (
             vec!["--best-of", "6", "--reward", "checkpoints/base"],
-            "which gives no rewards",
+            "which computes no rewards",
         ),
         (
             vec!["--best-of", "6", "--reward", run, "--samples", "2"],

@@ -104,12 +104,12 @@ const FAULTS: &[(&str, &str, &str)] = &[
     (
         "kind = \"rotary\"",
         "kind = \"learned\"",
-        "kind = \"learned\" gives every segment the same places",
+        "kind = \"learned\" has the same positions in every segment",
     ),
     (
         "kind = \"rotary\"",
         "kind = \"sinusoidal\"",
-        "kind = \"sinusoidal\" gives every segment the same places",
+        "kind = \"sinusoidal\" has the same positions in every segment",
     ),
     (
         "memory = 10, memory_at_evaluation = 64",

@@ -162,12 +162,12 @@ fn keys_of_the_use_of_a_run_are_no_arms() {
     for (ablation, wanted) in [
         (
             "[ablation.axes]\n\"decode.search.beam\" = [1, 4]\n".to_owned(),
-            "wrong.toml:7: [ablation] `decode.search.beam` has no effect on what a sweep measures: evaluations of training search \
-             with decode.valid_beam; vary that",
+            "wrong.toml:7: [ablation] `decode.search.beam` has no effect on what a sweep measures: evaluations during training \
+             search with decode.valid_beam; vary that key instead",
         ),
         (
             "[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\"decode.sampling.top_k\" = { kind = \"integer\", min = 1, max = 9 }\n".to_owned(),
-            "`decode.sampling.top_k` has no effect on what a sweep measures: evaluations of training draw no texts",
+            "`decode.sampling.top_k` has no effect on what a sweep measures: evaluations during training sample no texts",
         ),
         (
             named("decode.search.n_best"),

@@ -46,7 +46,10 @@ fn the_job_script_is_shown_before_it_is_submitted() {
         "partition",
     ];
     let (fine, _, told) = place.swept(&file, "array", &wrong);
-    assert!(!fine && told.contains("is no option of sbatch"), "{told}");
+    assert!(
+        !fine && told.contains("is not an option of sbatch"),
+        "{told}"
+    );
 }
 
 /// A Slurm controller and node on this machine, for one test. The daemons end when it is dropped.

@@ -29,11 +29,11 @@ fn faults_name_the_line_and_the_remedy() {
         ),
         (
             "seeds = 2\n".into(),
-            "wrong.toml:5: [ablation] varies nothing; give axes, arms or random",
+            "wrong.toml:5: [ablation] varies nothing; add axes, arms or random",
         ),
         (
             format!("baseline = \"n_layers=2\"\n{axis}"),
-            "wrong.toml:6: [ablation] baseline = \"n_layers=2\" is no arm; did you mean `n_layers=1`?",
+            "wrong.toml:6: [ablation] baseline = \"n_layers=2\" is not an arm; did you mean `n_layers=1`?",
         ),
         (
             format!("match = \"flop\"\n{axis}"),
@@ -41,11 +41,11 @@ fn faults_name_the_line_and_the_remedy() {
         ),
         (
             format!("match = \"flops\"\nbudget = {{ steps = 3 }}\n{axis}"),
-            "match and budget both say how long arms train; leave one of them out",
+            "match and budget both set how long arms train; remove one of them",
         ),
         (
             format!("budget = {{ steps = 3, flops = 1e9 }}\n{axis}"),
-            "budget takes one of steps, items, flops and minutes",
+            "budget needs exactly one of steps, items, flops and minutes",
         ),
         (
             "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nset = { \"model.n_layers\" = 1 }\n".into(),
@@ -77,15 +77,15 @@ fn faults_name_the_line_and_the_remedy() {
         ),
         (
             "[ablation.axes]\n\"model.n_layers\" = [1]\nseed = [1, 2]\n".into(),
-            "wrong.toml:8: [ablation] `seed` is no axis: `seeds` says how many each arm gets",
+            "wrong.toml:8: [ablation] `seed` cannot be an axis: `seeds` sets how many seeds each arm gets",
         ),
         (
             "[ablation.axes]\n\"model.n_layers\" = [1]\n\"ablation.seeds\" = [1, 2]\n".into(),
-            "wrong.toml:8: [ablation] `ablation.seeds` is no axis: [ablation] is of the whole sweep, and no arm has one",
+            "wrong.toml:8: [ablation] `ablation.seeds` cannot be an axis: [ablation] belongs to the whole sweep, not to an arm",
         ),
         (
             "[ablation.axes]\n\"model.n_layers\" = [1]\n\"model.dropout\" = [0.1, 0.1]\n".into(),
-            "wrong.toml:8: [ablation] axes.model.dropout has a value twice",
+            "wrong.toml:8: [ablation] axes.model.dropout contains a value twice",
         ),
         (
             "[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\"optimizer.lr\" = { kind = \"choice\", values = [1e-3] }\n\
@@ -110,35 +110,34 @@ fn faults_name_the_line_and_the_remedy() {
                 "seeds = 2\n{axis}[ablation.random]\nsamples = 1\n[ablation.random.ranges]\n\
                  model = {{ kind = \"choice\", values = [1] }}\n"
             ),
-            "random and axes both set `model`; leave it to one of them",
+            "random and axes both set `model`; remove it from one of them",
         ),
         (
             "match = \"items\"\n[ablation.axes]\n\"train.steps\" = [10, 20]\n".into(),
-            "`train.steps` has no effect beside match or budget",
+            "`train.steps` has no effect with match or budget",
         ),
         (
             format!("budget = {{ flops = 1e300 }}\n{axis}"),
-            "[ablation] arm `n_layers=1`: would get ",
+            "[ablation] arm `n_layers=1`: would train for ",
         ),
         (
             format!("seeds = 1\nbudget = {{ flops = 1.0 }}\n{axis}"),
-            "wrong.toml:7: [ablation] arm `n_layers=1`: would get 0 steps; they must be 1 to 1e12",
+            "wrong.toml:7: [ablation] arm `n_layers=1`: would train for 0 steps; the number must be between 1 and 1e12",
         ),
         (
             "match = \"parameters\"\n[ablation.axes]\n\"model.feed_forward\" = [\"gated\", { kind = \"moe\", n_experts = 4 }]\n".into(),
-            "wrong.toml:6: [ablation] match = \"parameters\": arm `feed_forward=moe` takes no model.feed_forward.d_ff, the key by \
-             which match makes up for parameters ([model.feed_forward] with kind = \"moe\" has no key `d_ff`); leave the arm or \
-             match out, or take match = \"flops\"",
+            "wrong.toml:6: [ablation] match = \"parameters\": arm `feed_forward=moe` does not accept model.feed_forward.d_ff, \
+             the key with which match adjusts the number of parameters ([model.feed_forward] with kind = \"moe\" has no key \
+             `d_ff`); remove the arm or match, or set match = \"flops\"",
         ),
         (
             "match = \"parameters\"\n[ablation.axes]\n\"model.n_layers\" = [1, 12]\n".into(),
-            "arm `n_layers=12` has no feed-forward width that could make up for it",
+            "arm `n_layers=12` cannot reach the baseline's number of parameters with any feed-forward width",
         ),
         (
             "match = \"parameters\"\n[ablation.axes]\n\"model.feed_forward\" = [\"gated\", { kind = \"dense\", d_ff = 40 }]\n".into(),
             "wrong.toml:6: [ablation] match = \"parameters\": arm `feed_forward=dense` sets model.feed_forward.d_ff = 40 (in \
-             `model.feed_forward`), and that is the key which match gives another value; leave d_ff out of the arm, or leave match \
-             out",
+             `model.feed_forward`), but match computes the value of this key; remove d_ff from the arm, or remove match",
         ),
         (
             "[ablation.random]\nsamples = 9000\n[ablation.random.ranges]\n\
@@ -168,7 +167,7 @@ fn seeds_end_where_numbers_of_a_file_do() {
     );
     let (fine, _, told) = place.swept(&file, "seeds", &["--set", "seed=9223372036854775807"]);
     assert!(
-        !fine && told.contains("seed and those that follow it are too large"),
+        !fine && told.contains("seed and the seeds that follow it are too large"),
         "{told}"
     );
 }
@@ -216,7 +215,7 @@ fn damaged_files_of_a_sweep_are_named() {
     let (status, told) = crate::binary::failure(&["sweep", &folder]);
     assert_eq!(status, 2);
     assert!(
-        told.contains("\"../outside\" is no folder of an arm"),
+        told.contains("\"../outside\" is not a folder of an arm"),
         "{told}"
     );
 }
@@ -246,7 +245,7 @@ fn a_sweep_is_not_trained_as_a_run_nor_a_run_as_a_sweep() {
         let arguments = [&["sweep", &shown, "--run", &folder], more].concat();
         let (status, told) = crate::binary::failure(&arguments);
         assert_eq!(status, 2);
-        assert!(told.contains("holds something else than a sweep"), "{told}");
+        assert!(told.contains("do not belong to a sweep"), "{told}");
         assert!(!place.path("cells").exists());
     }
 }
@@ -287,7 +286,7 @@ fn a_sweep_all_of_whose_arms_diverge_fails() {
             said.starts_with("0 cells done, 2 diverged, 0 failed, 0 with"),
             "{said}{told}"
         );
-        let wanted = "error: no cell came to its end: 2 cells diverged, the first with: step ";
+        let wanted = "error: no cell finished: 2 cells diverged, the first with: step ";
         assert!(told.contains(wanted), "{told}");
         assert!(told.contains("seed-3.log)"), "{told}");
     }
@@ -324,9 +323,9 @@ fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {
         }
         lines
     };
-    let before = until("waiting for the process that holds").join("\n");
+    let before = until("waiting for the process that locks").join("\n");
     let [theirs, spoken] = [
-        "n_layers_2.seed-3: begun",
+        "n_layers_2.seed-3: started",
         "held/cells/n_layers_1/seed-3/run.lock",
     ]
     .map(|part| {
@@ -335,10 +334,10 @@ fn a_lock_that_nobody_lets_go_of_holds_up_its_own_cell_alone() {
             .unwrap_or_else(|| panic!("{part}: {before}"))
     });
     assert!(theirs < spoken, "{before}");
-    assert!(!before.contains("n_layers_1.seed-3: begun"), "{before}");
+    assert!(!before.contains("n_layers_1.seed-3: started"), "{before}");
     drop(lock);
     let after = until("nothing ends it").join("\n");
-    assert!(after.contains("n_layers_1.seed-3: begun"), "{after}");
+    assert!(after.contains("n_layers_1.seed-3: started"), "{after}");
     let output = sweep.wait_with_output().unwrap();
     assert!(output.status.success());
     let said = String::from_utf8(output.stdout).unwrap();

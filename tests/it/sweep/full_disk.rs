@@ -44,9 +44,9 @@ fn a_full_disk_stops_a_sweep_which_then_goes_on() {
     let (first, then) = said.split_once("status 1\n").expect(&told);
     assert!(!first.contains("cells done"), "{said}{told}");
     assert!(!then.contains("\"failed\""), "{said}{told}");
-    let stopped = told.matches("error: no room is left on the disk, and the sweep has stopped: ");
+    let stopped = told.matches("error: the disk is full, so the sweep has stopped: ");
     assert_eq!(stopped.count(), 1, "{told}");
-    let wanted = "of 6 cells are left, and the same command goes on with them once there is room: formwork sweep ";
+    let wanted = "of 6 cells are left; free some space, then continue with: formwork sweep ";
     assert!(told.contains(wanted), "{told}");
     assert!(!told.contains("failed"), "{told}");
     assert!(

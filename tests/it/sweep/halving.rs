@@ -70,11 +70,11 @@ fn survivors_and_journals_do_not_depend_on_jobs_or_deaths() {
         "{said}{told}"
     );
     assert!(
-        told.contains("rung 1 at step 2: 3 of 9 arms go on, loss "),
+        told.contains("rung 1 at step 2: 3 of 9 arms continue, loss "),
         "{told}"
     );
     assert!(
-        told.contains("rung 2 at step 6: 1 of 3 arms go on, loss "),
+        told.contains("rung 2 at step 6: 1 of 3 arms continue, loss "),
         "{told}"
     );
     let whole = found(&place.path("one"));
@@ -232,9 +232,9 @@ fn a_rung_at_which_no_arm_has_a_value_is_an_error() {
         "{said}{told}"
     );
     for part in [
-        "rung 1 at step 2: 0 of 2 arms go on, as none has a value of loss",
-        "error: no cell came to its end: at rung 1 (step 2) no arm has a value of loss, and none goes on; 2 cells diverged, the \
-         first with: step ",
+        "rung 1 at step 2: 0 of 2 arms continue, since none has a value of loss",
+        "error: no cell finished: at rung 1 (step 2) no arm has a value of loss, so none continues; 2 cells diverged, the first \
+         with: step ",
     ] {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -248,18 +248,18 @@ fn its_cost_is_listed_and_a_decided_search_keeps_its_arms() {
     // 9·2 + 3·4 + 1·14
     assert!(
         fine && said.contains(
-            "halving: 9 arms to step 2, 3 to 6, 1 to 20: 44 steps in all, 24 % of the 180 of all arms to their end"
+            "halving: 9 arms to step 2, 3 to 6, 1 to 20: 44 steps in total, 24 % of the 180 for training all arms to the end"
         ),
         "{said}{told}"
     );
     assert!(swept(&place, &file, "search", &["--jobs", "2"]).0);
     for (set, what) in [
-        ("ablation.random.samples=10", "the arms were changed"),
-        ("ablation.halving.eta=2", "the rungs were changed"),
-        ("ablation.seeds=2", "the seeds were changed"),
+        ("ablation.random.samples=10", "the arms changed"),
+        ("ablation.halving.eta=2", "the rungs changed"),
+        ("ablation.seeds=2", "the seeds changed"),
         (
             "ablation.metric=exact_match",
-            "the values that arms are ranked by were changed",
+            "the metric that ranks the arms changed",
         ),
     ] {
         let (fine, _, told) = swept(&place, &file, "search", &["--set", set]);
@@ -268,7 +268,7 @@ fn its_cost_is_listed_and_a_decided_search_keeps_its_arms() {
     // No cell is left to train.
     let (fine, _, told) = swept(&place, &file, "search", &[]);
     assert!(
-        fine && !told.contains("begun") && !told.contains("gone on"),
+        fine && !told.contains(": started") && !told.contains(": resumed"),
         "{told}"
     );
 }

@@ -21,7 +21,7 @@ fn wrong_rungs_are_refused_with_line_and_key() {
         (
             "halving = { first = 2, eta = 1 }",
             "",
-            "wrong.toml:7: [ablation.halving] eta = 1 must be 2 to 10000",
+            "wrong.toml:7: [ablation.halving] eta = 1 must be between 2 and 10000",
         ),
         (
             "halving = { first = 20 }",
@@ -41,7 +41,7 @@ fn wrong_rungs_are_refused_with_line_and_key() {
         (
             "halving = { first = 2 }\nbaseline = \"n_layers=1\"",
             "",
-            "wrong.toml:8: [ablation] baseline has no effect beside halving",
+            "wrong.toml:8: [ablation] baseline has no effect with halving",
         ),
         (
             "halving = { first = 2 }",
@@ -73,8 +73,8 @@ fn arms_whose_values_do_not_compare_are_not_ranked() {
         let output = command.arg(&file).output().unwrap();
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{told}");
-        let expected = "other.toml:7: [ablation.halving] ranks arms by loss, which is another measure, or of other examples, in \
-                        each of those that differ in data.symbols: 4 | 8; leave halving out";
+        let expected = "other.toml:7: [ablation.halving] cannot rank the arms by loss: they measure it differently or on \
+             different examples, because they differ in data.symbols: 4 | 8; remove halving";
         assert!(told.contains(expected), "{told}");
     }
 }

@@ -86,7 +86,7 @@ fn a_cell_whose_run_was_deleted_is_trained_again() {
     assert!(!folder.exists());
     let (fine, said, told) = place.swept(&file, "gone", &[]);
     assert!(fine && said.contains("2 cells done"), "{said}{told}");
-    let note = "n_layers_2.seed-3: ended, but its run folder is gone: it is trained again";
+    let note = "n_layers_2.seed-3: ended, but its run folder is missing; it is trained again";
     assert!(told.contains(note), "{told}");
     assert!(folder.join("scores.json").is_file());
     // Commands that read a run say what the folder is instead.

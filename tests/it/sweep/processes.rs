@@ -71,7 +71,7 @@ fn killed_three_times_it_ends_with_the_same_numbers() {
         "{said}{told}"
     );
     assert!(
-        !begun(&told).is_empty() || told.contains("gone on with"),
+        !begun(&told).is_empty() || told.contains(": resumed, attempt"),
         "{told}"
     );
     assert_eq!(measured(&folder), measured(&place.path("whole")));
@@ -87,7 +87,7 @@ fn two_sweeps_at_once_share_the_cells() {
     for output in outputs {
         let told = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.success(), "{told}");
-        assert!(!told.contains("gone on with"), "{told}");
+        assert!(!told.contains(": resumed, attempt"), "{told}");
         let said = String::from_utf8(output.stdout).unwrap();
         // Each sweep waits until the other's last cell has ended.
         assert!(
@@ -156,7 +156,7 @@ fn a_stopped_sweep_saves_its_cells_and_goes_on() {
     let (fine, said, told) = place.swept(&file, "stopped", &whole);
     assert!(fine && said.starts_with("2 cells done"), "{said}");
     assert!(
-        told.contains("n_layers_1.seed-3: gone on with, attempt 2"),
+        told.contains("n_layers_1.seed-3: resumed, attempt 2"),
         "{told}"
     );
 }
@@ -194,7 +194,7 @@ fn cells_that_fail_or_diverge_do_not_stop_the_others() {
         fine && said.starts_with("2 cells done, 2 diverged, 0 failed"),
         "{said}{told}"
     );
-    assert_eq!(told.matches("gone on with").count(), 1, "{told}");
+    assert_eq!(told.matches(": resumed, attempt").count(), 1, "{told}");
 }
 
 #[test]
@@ -268,7 +268,7 @@ fn cells_of_a_dead_machine_are_taken_over() {
         "{told}"
     );
     assert!(
-        told.contains("n_layers_1.seed-3: gone on with, attempt 3"),
+        told.contains("n_layers_1.seed-3: resumed, attempt 3"),
         "{told}"
     );
 }
@@ -293,7 +293,7 @@ fn results_are_never_credited_to_another_arm() {
     let (none, told) = arms("");
     assert!(none.is_empty());
     assert!(
-        told.contains("1 arms and 0 seeds of the sweep are not asked for any more"),
+        told.contains("1 arms and 0 seeds are no longer part of the sweep"),
         "{told}"
     );
     assert_eq!(arms(&big(3)).0, ["big-2.seed-3"]);

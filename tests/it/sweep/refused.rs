@@ -12,20 +12,20 @@ fn a_set_that_every_arm_overrides_is_refused_and_one_of_some_is_noted() {
     let file = place.file("axis", LAYERS);
     let dry = ["--dry-run", "--no-probe", "--set"];
     let (fine, _, told) = place.swept(&file, "axis", &[&dry[..], &["model.n_layers=3"]].concat());
-    let refusal = "--set model.n_layers=3 has no effect: the axis `model.n_layers` gives `model.n_layers` in every arm; leave \
-                   --set out, or give the axis other values: --set 'ablation.axes={ \"model.n_layers\" = […] }'";
+    let refusal = "--set model.n_layers=3 has no effect: the axis `model.n_layers` sets `model.n_layers` in every arm; remove \
+         --set, or give the axis other values: --set 'ablation.axes={ \"model.n_layers\" = […] }'";
     assert!(!fine && told.contains(refusal), "{told}");
     let arms = "[[ablation.arms]]\nname = \"deep\"\nset = { \"model.n_layers\" = 4 }\n[[ablation.arms]]\nname = \"base\"\n";
     let file = place.file("named", arms);
     let (fine, _, told) = place.swept(&file, "named", &[&dry[..], &["model.n_layers=3"]].concat());
-    let note = "--set model.n_layers=3 has no effect in 1 of 2 arms, which give `model.n_layers` themselves";
+    let note = "--set model.n_layers=3 has no effect in 1 of 2 arms, which set `model.n_layers` themselves";
     assert!(fine && told.contains(note), "{told}");
     let tables = "[ablation.axes]\n\"model.position\" = [{ kind = \"rotary\", theta = 100.0 }, { kind = \"rotary\", theta = 200.0 }]\n";
     let file = place.file("tables", tables);
     let more = [&dry[..], &["model.position.theta=7.0"]].concat();
     let (fine, _, told) = place.swept(&file, "tables", &more);
     assert!(
-        !fine && told.contains("the axis `model.position` gives `model.position.theta`"),
+        !fine && told.contains("the axis `model.position` sets `model.position.theta`"),
         "{told}"
     );
     // Changing the axis itself is allowed.
@@ -57,7 +57,7 @@ fn seeds_are_a_number_and_not_their_list() {
     let place = Place::new();
     let axis = LAYERS.replace("seeds = 1", "seeds = [3, 5]");
     let (fine, _, told) = place.swept(&place.file("seeds", &axis), "seeds", &[]);
-    let wanted = "not a list: it is how many runs each arm has, 1 to 10000, and their seeds count up from the file's `seed`";
+    let wanted = "not a list: it is the number of runs of each arm, 1 to 10000; their seeds count up from the file's `seed`";
     assert!(
         !fine && told.contains("seeds.toml:6: [ablation] seeds must be"),
         "{told}"
@@ -96,8 +96,7 @@ fn a_finished_sweep_is_begun_anew_or_left_alone() {
     let plan = fs::read_to_string(place.path("mine/sweep.json")).unwrap();
     let other = place.file("other", LAYERS);
     let (fine, _, told) = place.swept(&other, "mine", &short);
-    let wanted =
-        "mine holds the sweep `mine`, and this one is `other`; name another folder with --run DIR";
+    let wanted = "mine contains the sweep `mine`, but this sweep is `other`; choose another folder with --run DIR";
     assert!(!fine && told.contains(wanted), "{told}");
     assert_eq!(
         fs::read_to_string(place.path("mine/sweep.json")).unwrap(),
@@ -131,11 +130,12 @@ fn a_sweep_without_a_name_is_told_whose_it_has() {
         let told = String::from_utf8(ended.stderr).unwrap();
         (ended.status.code(), told)
     };
-    let note = "the sweep has its name, `smoke-tiny`, from base.toml: give unnamed.toml a `name`";
+    let note = "the sweep takes its name, `smoke-tiny`, from base.toml; set `name` in unnamed.toml";
     let (status, told) = said(&["check", "unnamed.toml", "--keys-only"]);
     assert!(status == Some(0) && told.contains(note), "{told}");
     let (status, told) = said(&["sweep", "unnamed.toml", "--dry-run", "--no-probe"]);
-    let refusal =
-        format!("holds something else than a sweep; name another folder with --run DIR. {note}");
+    let refusal = format!(
+        "contains files that do not belong to a sweep; choose another folder with --run DIR. {note}"
+    );
     assert!(status == Some(2) && told.contains(&refusal), "{told}");
 }

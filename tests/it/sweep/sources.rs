@@ -79,7 +79,7 @@ fn cells_are_not_added_to_those_of_other_data() {
         let told = refused(&place, &file, "words", more);
         for wanted in [
             "cell n_layers_1.seed-3: [data] path = ",
-            "words.txt is not what the run began with",
+            "words.txt differs from the one that the run began with",
             "give the sweep another name",
             "--fresh",
         ] {
@@ -126,7 +126,7 @@ fn a_finished_sweep_whose_data_is_gone_is_shown_by_its_folder() {
     assert!(!rows(&table).is_empty(), "{table}");
     assert_eq!(rows(&said), rows(&table));
     assert!(
-        told.contains("is made of its runs alone") && told.contains("words.txt"),
+        told.contains("is made from its runs only") && told.contains("words.txt"),
         "{told}"
     );
     let folder = place.path("words").display().to_string();
@@ -171,13 +171,13 @@ fn cells_are_not_added_to_those_of_other_weights() {
             "begins",
             &begins,
             "init.json",
-            "has other weights than the run began with",
+            "no longer has the weights that the run started from",
         ),
         (
             "learns",
             &learns,
             "teacher.json",
-            "has other weights than the run learned from",
+            "no longer has the weights that the run learned from",
         ),
     ] {
         train("seed=5");

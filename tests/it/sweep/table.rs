@@ -94,7 +94,7 @@ fn rungs_do_not_come_to_arms_that_are_done() {
     assert!(place.swept(&file, "whole", &evaluated).0);
     let rungs = ["--set", "ablation.halving={ first = 2, eta = 2 }"];
     let (fine, _, told) = place.swept(&file, "whole", &[evaluated, rungs].concat());
-    let rule = "cells were trained to their end without it";
+    let rule = "cells were already trained to the end without it";
     assert!(
         !fine && told.contains("[ablation.halving]") && told.contains(rule),
         "{told}"

@@ -21,9 +21,13 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             task,
             with("temperature = 0.0"),
-            "temperature = 0.0 is not 0.001 or more",
+            "temperature = 0.0 must be at least 0.001",
         ),
-        (task, with("group = 1"), "group = 1 leaves a pair nothing"),
+        (
+            task,
+            with("group = 1"),
+            "group = 1 leaves no other pair to compare with",
+        ),
         (
             task,
             with("group = 5"),
@@ -32,7 +36,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             task,
             with("group = 32"),
-            "group = 32 is all of batch_size = 32",
+            "group = 32 has no effect: it is the whole batch_size = 32",
         ),
         (task, with("loss = \"cosine\""), "gives pairs of texts"),
         (task, with("loss = \"cosin\""), "did you mean `cosine`"),
@@ -55,12 +59,12 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "batch_size = 32",
             "batch_size = 1".into(),
-            "batch_size = 1 leaves a pair nothing",
+            "batch_size = 1 is too small",
         ),
         (
             "batch_size = 32",
             "batch_tokens = 500".into(),
-            "batch_tokens = 500 makes steps of differing numbers of rows",
+            "batch_tokens = 500 makes steps with different numbers of rows",
         ),
         (
             "[train]",
@@ -132,7 +136,7 @@ fn examples_are_held_against_the_task() {
         "{said}"
     );
     let (status, said) = failure(&["inspect", &run, "attention", "--text", "7", "--pair", "8"]);
-    assert!(status == 2 && said.contains("leave --pair out"), "{said}");
+    assert!(status == 2 && said.contains("remove --pair"), "{said}");
     let pairs = "seven\t7\n\t8\nnine\t\nten\t10\n";
     let table = written(folder.path(), "held.tsv", pairs);
     let experiment = WORDS

@@ -139,7 +139,7 @@ fn a_run_writes_what_it_hears() {
     for (arguments, told) in [
         (
             &[&long[..], "--n-best", "2", "--beam", "2"][..],
-            "--n-best is for recordings that are read at once",
+            "--n-best works only on recordings that are read in one part",
         ),
         (&[&file, "--beam", "0"], "--beam 0 is not between"),
         (
@@ -148,7 +148,7 @@ fn a_run_writes_what_it_hears() {
         ),
         (
             &[&file, "--set", "data.seconds=2"],
-            "keys that can be tried out begin with `decode.`",
+            "only keys that begin with `decode.` can be set",
         ),
         (&[&missing], "missing.wav"),
     ] {
@@ -162,7 +162,7 @@ fn a_run_writes_what_it_hears() {
     for (command, told) in [
         (
             &["generate", &run, "--prompt", "1"][..],
-            "continues no text",
+            "does not continue text",
         ),
         (
             &["encode", &run, &file, "--out", &vectors],

@@ -342,7 +342,7 @@ fn images_that_do_not_divide_into_patches_are_refused() {
     assert_eq!(misfit(4, 28, 28), None);
     assert_eq!(
         misfit(5, 28, 28).unwrap(),
-        "size = 5 does not cut images of 28 by 28 pixels into patches; 4 or 7 would, or other images"
+        "size = 5 does not divide images of 28 by 28 pixels into patches; use 4 or 7, or other images"
     );
     assert!(misfit(64, 28, 20).unwrap().contains("; 4 would"));
 }

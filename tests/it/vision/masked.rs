@@ -257,7 +257,7 @@ fn networks_that_go_by_places_are_refused() {
     };
     let found = refused(json!({}), &all);
     assert!(
-        found.contains("mask_ratio = 0.95 leaves no visible one of 12 patches"),
+        found.contains("mask_ratio = 0.95 leaves no visible patch of 12 patches"),
         "{found}"
     );
 }

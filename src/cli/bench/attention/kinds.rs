@@ -29,7 +29,7 @@ pub(super) fn configs(args: &AttentionArgs) -> Result<Vec<AttentionConfig>> {
         let (kind, _, _) = split_set(set)?;
         if let Some(kind) = kind.filter(|kind| !names.contains(kind)) {
             return Err(Error::usage(format!(
-                "--set {set} has no effect: {kind} is not measured; add --kind {kind} or leave it out"
+                "--set {set} has no effect: {kind} is not measured; add --kind {kind} or remove it"
             )));
         }
     }
@@ -170,15 +170,15 @@ pub(super) fn check_sizes(args: &AttentionArgs, kv_heads: usize, backend: Backen
     let numbers = product([batch, heads, length, width]);
     if numbers > MOST_NUMBERS {
         return Err(Error::usage(format!(
-            "--batch {batch} x --heads {heads} x --context {length} x --head-width {width} are {numbers} numbers, more \
-             than {MOST_NUMBERS}; make one of them smaller"
+            "--batch {batch} x --heads {heads} x --context {length} x --head-width {width} make {numbers} numbers, more than the \
+             limit of {MOST_NUMBERS}; reduce one of them"
         )));
     }
     let scores = product([batch, heads, length, length]);
     if backend != Backend::Flex && scores > MOST_SCORES {
         return Err(Error::usage(format!(
-            "--batch {batch} x --heads {heads} x --context {length} squared are {scores} scores, more than {MOST_SCORES}, \
-             and {} has all of them in memory; make one of them smaller",
+            "--batch {batch} x --heads {heads} x --context {length} squared make {scores} scores, more than the limit of \
+             {MOST_SCORES}, and {} keeps all of them in memory; reduce one of them",
             backend.name()
         )));
     }

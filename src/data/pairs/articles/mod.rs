@@ -107,18 +107,17 @@ impl DataSet for ArticlesConfig {
         let (source, target) = (self.max_source, self.max_target);
         if target < 3 {
             faults.push(format!(
-                "[data] max_target = {target} must be 3 or more: a token between two marks"
+                "[data] max_target = {target} must be at least 3: one token between two special tokens"
             ));
         }
         if source < target {
             faults.push(format!(
-                "[data] max_source = {source} is below max_target = {target}: a source is the longer side; raise \
-                 max_source or lower max_target"
+                "[data] max_source = {source} must be at least max_target = {target}; raise max_source or lower max_target"
             ));
         }
         if !(2..=DEEPEST).contains(&self.lead_ends) {
             faults.push(format!(
-                "[data] lead_ends = {} must be 2 (the heading of a section) to {DEEPEST}",
+                "[data] lead_ends = {} must be between 2 (the heading of a section) and {DEEPEST}",
                 self.lead_ends
             ));
         }

@@ -142,8 +142,8 @@ pub(super) fn prepare(config: &ArticlesConfig, request: &Request) -> Result<Data
         let (texts, without) = config.texts(&documents, split)?;
         if texts.is_empty() {
             return Err(Error::usage(format!(
-                "[data] none of the {} article(s) of the {} split has both a lead and, behind a heading with {} marks or \
-                 more, sections; see lead_ends",
+                "[data] none of the {} article(s) of the {} split has both a lead and sections after a heading with {} or more `=` signs; see \
+                 lead_ends",
                 documents.len(),
                 split.name(),
                 config.lead_ends

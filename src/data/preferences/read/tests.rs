@@ -60,7 +60,7 @@ fn messages_have_their_prompt_before_them_or_within() {
     assert!(matches!(&found, Pair::Messages { prompt, better, .. }
         if *prompt == [system, user("1+1?")] && *better == [answer("2")]));
     let one_sided = json!({ "prompt": "1+1?", "chosen": whole, "rejected": worse });
-    assert!(pair(one_sided).unwrap_err().contains("leave it out there"));
+    assert!(pair(one_sided).unwrap_err().contains("remove it there"));
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn margins_are_numbers_or_texts_of_them() {
     assert_eq!(margin(json!(1.5)), Ok(1.5));
     assert_eq!(margin(json!(" 2 ")), Ok(2.0));
     for wrong in [json!("two"), json!(null), json!(1e300), json!("inf")] {
-        assert!(margin(wrong).unwrap_err().contains("`by` is no number"));
+        assert!(margin(wrong).unwrap_err().contains("`by` is not a number"));
     }
     let lacking = Reader(&config).margin(&Map::new());
     assert!(lacking.unwrap_err().contains("no field `by`"));
@@ -101,7 +101,7 @@ fn rows_that_are_no_pairs_say_why() {
         ),
         (
             json!({ "prompt": "a", "chosen": "b", "rejected": [answer("c")] }),
-            "make them alike",
+            "use the same form for both",
         ),
         (
             json!({ "prompt": [user("a")], "chosen": "b", "rejected": "c" }),

@@ -37,8 +37,8 @@ impl TranscribedSpeechConfig {
         match given.into_iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((key, _)) => Err(Error::usage(format!(
-                "[data] {key} has no effect: all transcripts stand in LibriSpeech's *{TRANSCRIPT_ENDING}, whose lines have the name of a recording \
-                 and its transcript; leave it out"
+                "[data] {key} has no effect: all transcripts are in LibriSpeech's *{TRANSCRIPT_ENDING}, whose lines contain the name of a recording \
+                 and its transcript; remove it"
             ))),
         }
     }
@@ -106,12 +106,12 @@ impl Described for TranscribedSpeechConfig {
         let shown = path.display();
         Err(Error::usage(match columns {
             Some(file) => format!(
-                "[data] path = {shown}: {} is a table of columns; transcripts are read from CSV, TSV or JSONL, or LibriSpeech's \
-                 *{TRANSCRIPT_ENDING}, beside the files of recordings",
+                "[data] path = {shown}: {} is Parquet or Arrow; transcripts are read from CSV, TSV, JSONL or LibriSpeech's *{TRANSCRIPT_ENDING}, \
+                 beside the files of recordings",
                 file.display()
             ),
             None => format!(
-                "[data] path = {shown}: no transcripts; they stand in metadata.csv or metadata.jsonl with the columns file_name and \
+                "[data] path = {shown}: there are no transcripts; they must be in metadata.csv or metadata.jsonl with the columns file_name and \
                  transcription, or in LibriSpeech's *{TRANSCRIPT_ENDING}"
             ),
         }))
@@ -133,7 +133,7 @@ impl Described for TranscribedSpeechConfig {
             }
             if !recording.is_file() {
                 return Err(Error::run(format!(
-                    "{place}: there is no recording {}; `recordings` names the folder in which they lie",
+                    "{place}: there is no recording {}; set `recordings` to the folder of the recordings",
                     recording.display()
                 )));
             }
@@ -193,7 +193,7 @@ fn of_lines(path: &Path, folder: &Path) -> Result<Vec<Row>> {
         let place = format!("{}:{number}", path.display());
         let (id, transcript) = line.trim().split_once(char::is_whitespace).ok_or_else(|| {
             Error::run(format!(
-                "{place}: a line has the name of a recording, a blank and its transcript"
+                "{place}: a line must contain the name of a recording, a space and its transcript"
             ))
         })?;
         let named = |ending| folder.join(format!("{id}.{ending}"));

@@ -89,7 +89,7 @@ impl DataSet for CaptionedShapesConfig {
         let size = self.size;
         fault(
             !(16..=1024).contains(&size),
-            format!("size = {size} must be 16 to 1024"),
+            format!("size = {size} must be between 16 and 1024"),
         );
         let counts = [
             ("colours", self.colours, COLOURS.len()),
@@ -98,13 +98,13 @@ impl DataSet for CaptionedShapesConfig {
         for (name, count, most) in counts {
             fault(
                 !(2..=most).contains(&count),
-                format!("{name} = {count} must be 2 to {most}"),
+                format!("{name} = {count} must be between 2 and {most}"),
             );
         }
         for (name, share) in [("alone", self.alone), ("noise", self.noise)] {
             fault(
                 !(0.0..=1.0).contains(&share),
-                format!("{name} = {share} must be 0 to 1"),
+                format!("{name} = {share} must be between 0 and 1"),
             );
         }
         faults
@@ -137,7 +137,7 @@ impl DataSet for CaptionedShapesConfig {
         };
         let Some(frame) = tokenizer.frame() else {
             return Err(Error::usage(
-                "[data] captioned_shapes needs a vocabulary with tokens around texts, and the run's has none",
+                "[data] captioned_shapes needs a vocabulary with special tokens for the ends of a text, but that of the run has none",
             ));
         };
         let shape = Shape {

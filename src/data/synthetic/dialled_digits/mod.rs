@@ -126,7 +126,7 @@ impl DataSet for DialledDigitsConfig {
         fault(
             !in_order,
             format!(
-                "digits = [{least}, {most}] must be the fewest and the most digits of a number, 1 to {MOST_DIGITS}"
+                "digits = [{least}, {most}] must be the smallest and the largest number of digits, between 1 and {MOST_DIGITS}"
             ),
         );
         for (name, [short, long], floor) in [("tone", self.tone, 0.02), ("pause", self.pause, 0.0)]
@@ -134,20 +134,20 @@ impl DataSet for DialledDigitsConfig {
             fault(
                 !(short >= floor && short <= long && long <= 10.0),
                 format!(
-                    "{name} = [{short:?}, {long:?}] must be the shortest and the longest in seconds, {floor:?} to 10.0"
+                    "{name} = [{short:?}, {long:?}] must be the shortest and the longest duration in seconds, between {floor:?} and 10.0"
                 ),
             );
         }
         let noise = self.noise;
         fault(
             !(0.0..=1.0).contains(&noise),
-            format!("noise = {noise} must be 0 to 1"),
+            format!("noise = {noise} must be between 0 and 1"),
         );
         let longest = most as f64 * (self.tone[1] + self.pause[1]);
         fault(
             in_order && longest > self.seconds,
             format!(
-                "seconds = {:?} is too short for {most} digits, which take up to {longest:.2} with their pauses; set seconds = {:?}",
+                "seconds = {:?} is too short for {most} digits, which take up to {longest:.2} s with their pauses; set seconds = {:?}",
                 self.seconds,
                 (longest * 10.0).ceil() / 10.0
             ),

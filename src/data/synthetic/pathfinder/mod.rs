@@ -103,8 +103,8 @@ impl PathfinderConfig {
         let drawn = (0..patience).find_map(|_| drawing::draw(self, joined, &mut stream));
         drawn.ok_or_else(|| {
             Error::usage(format!(
-                "[data] {patience} images were begun in vain: size = {} has hardly room for two paths of length = {} \
-                 dashes and distractors = {} of distractor_length = {}; raise size or lower one of the others",
+                "[data] none of {patience} attempts to draw an image succeeded: size = {} hardly has room for two paths of length = {} dashes and \
+                 distractors = {} of distractor_length = {}; raise size or lower one of the others",
                 self.size, self.length, self.distractors, self.distractor_length
             ))
         })
@@ -122,16 +122,16 @@ impl DataSet for PathfinderConfig {
         let (size, length, short) = (self.size, self.length, self.distractor_length);
         fault(
             !(16..=LARGEST).contains(&size),
-            format!("size = {size} must be 16 to {LARGEST}"),
+            format!("size = {size} must be between 16 and {LARGEST}"),
         );
         fault(
             !(2..=LONGEST).contains(&length),
-            format!("length = {length} must be 2 to {LONGEST} dashes"),
+            format!("length = {length} must be between 2 and {LONGEST} dashes"),
         );
         fault(
             self.distractors > MOST_DISTRACTORS,
             format!(
-                "distractors = {} must be 0 to {MOST_DISTRACTORS}",
+                "distractors = {} must be at most {MOST_DISTRACTORS}",
                 self.distractors
             ),
         );

@@ -101,7 +101,7 @@ fn unwritable(path: &Path) -> impl FnOnce(std::io::Error) -> Error {
     let path = path.to_path_buf();
     move |e| {
         Error::run(format!(
-            "cannot write the token cache {}: {e}; FORMWORK_CACHE names another folder for caches",
+            "cannot write the token cache {}: {e}; set FORMWORK_CACHE to another folder for caches",
             path.display()
         ))
     }

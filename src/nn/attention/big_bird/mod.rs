@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "big_bird",
-    summary: "each block sees its neighbours, the first and the last block, and some at random; linear in the length",
+    summary: "each block attends to its neighbours, the first and last block and random blocks; linear in the length",
     source: "Zaheer et al. 2020, section 2",
     example: "{ kind = \"big_bird\", n_heads = 4, block = 64, random = 3 }",
 };
@@ -113,7 +113,8 @@ impl AttentionFacts for BigBirdConfig {
             at.fault(&["random"], rule);
         }
         if self.random == 0 && self.seed != 0 {
-            let rule = "seed has no effect without random blocks; set random to 1 or more, or leave it out";
+            let rule =
+                "seed has no effect without random blocks; set random to 1 or more, or remove it";
             at.fault(&["seed", "random"], rule);
         }
         self.heads.faults(d_model, at)

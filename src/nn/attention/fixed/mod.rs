@@ -136,7 +136,7 @@ impl AttentionFacts for FixedConfig {
             && summary > stride
         {
             let rule = format!(
-                "summary = {summary} is more than a block of stride = {stride} has; lower it"
+                "summary = {summary} is more than the positions of a block, stride = {stride}; lower it"
             );
             at.fault(&["summary", "stride"], rule);
         }
@@ -144,7 +144,7 @@ impl AttentionFacts for FixedConfig {
         match self.local_heads {
             Some(local) if self.merged => {
                 let rule = format!(
-                    "local_heads = {local} has no effect with merged = true, where every head sees both; leave it out"
+                    "local_heads = {local} has no effect with merged = true, where every head sees both; remove it"
                 );
                 at.fault(&["local_heads", "merged"], rule);
             }
@@ -155,7 +155,7 @@ impl AttentionFacts for FixedConfig {
             _ => {}
         }
         if self.summary.is_some() && !self.merged && self.blocks(1).local >= heads {
-            let rule = "summary has no effect: local_heads leaves no head that sees summaries; lower it or leave summary out";
+            let rule = "summary has no effect: local_heads leaves no head that sees summaries; lower local_heads or remove summary";
             at.fault(&["summary", "local_heads"], rule);
         }
         self.heads.faults(d_model, at)
@@ -168,8 +168,8 @@ impl AttentionFacts for FixedConfig {
         let stride = stride_or_root(None, context);
         if summary > stride {
             let rule = format!(
-                "summary = {summary} is more than a block of {stride} has, the root of the context of {context}; lower it or \
-                 set stride"
+                "summary = {summary} is more than the {stride} positions of a block, the square root of the context of {context}; \
+                 lower it or set stride"
             );
             at.fault(&["summary", "data.context"], rule);
         }

@@ -136,7 +136,7 @@ impl AttentionFacts for LatentConfig {
         let even = self.d_rope.is_multiple_of(2);
         if counted && !even {
             let rule = format!(
-                "d_rope = {} is odd, and positions turn pairs of these numbers; make it even",
+                "d_rope = {} is odd, but positions rotate pairs of these elements; make it even",
                 self.d_rope
             );
             at.fault(&["d_rope"], rule);

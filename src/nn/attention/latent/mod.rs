@@ -33,7 +33,7 @@ pub use state::LatentCache;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "latent",
-    summary: "keys and values of all heads from one narrow vector of each position, which is all that decoding keeps (MLA)",
+    summary: "keys and values of all heads from one narrow vector per position, the only cache in decoding (MLA)",
     source: "DeepSeek-AI 2024, DeepSeek-V2, section 2.1",
     example: "{ kind = \"latent\", n_heads = 4, d_nope = 32, d_rope = 16, d_value = 32, kv_rank = 64 }",
 };

@@ -33,7 +33,7 @@ pub use state::HashedKeys;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "lsh",
-    summary: "each position sees those that hash into its bucket, in sorted chunks; queries are keys; time nearly linear",
+    summary: "each position attends to its hash bucket, in sorted chunks; queries are keys; time nearly linear",
     source: "Kitaev et al. 2020, section 2",
     example: "{ kind = \"lsh\", n_heads = 4, rounds = 4, chunk = 64 }",
 };
@@ -122,7 +122,7 @@ impl LshConfig {
         let odd = buckets.iter().find(|n| **n == 0 || !n.is_multiple_of(2));
         if let Some(odd) = odd {
             let rule = format!(
-                "buckets has {odd}; each factor is an even number, since a rotation gives a bucket and its opposite"
+                "buckets contains {odd}; each factor must be even, since a rotation produces a bucket and its opposite"
             );
             at.fault(&["buckets"], rule);
         }
@@ -131,8 +131,8 @@ impl LshConfig {
             .fold(1, |all: usize, n| all.saturating_mul(*n));
         if buckets.is_empty() || all > MAX_BUCKETS {
             let rule = format!(
-                "buckets = {buckets:?} makes {all} buckets; it takes one number or its factors, up to {MAX_BUCKETS}; leave it \
-                 out to follow the length"
+                "buckets = {buckets:?} makes {all} buckets; give one number or its factors, up to {MAX_BUCKETS}; remove it to \
+                 follow the length"
             );
             at.fault(&["buckets"], rule);
         }
@@ -145,29 +145,33 @@ impl LshConfig {
             (
                 "n_kv_heads",
                 heads.n_kv_heads.is_some(),
-                "queries are keys, one head for one",
+                "queries are keys, with the same heads",
             ),
             ("key_bias", heads.key_bias.is_some(), "queries are keys"),
             (
                 "qk_norm",
                 heads.qk_norm != plain.qk_norm,
-                "keys have unit length, and queries theirs",
+                "keys have unit length, and queries keep their own length",
             ),
-            ("softcap", heads.softcap.is_some(), "its scores have no cap"),
+            (
+                "softcap",
+                heads.softcap.is_some(),
+                "its scores are not capped",
+            ),
             (
                 "scale",
                 heads.scale.is_some(),
-                "keys have unit length, and scores no other factor",
+                "keys have unit length, and scores have no other factor",
             ),
             (
                 "head_diversity",
                 heads.head_diversity != plain.head_diversity,
-                "its heads are not driven apart",
+                "it has no diversity loss for heads",
             ),
-            ("gate", heads.gate.is_some(), "its results have no gate"),
+            ("gate", heads.gate.is_some(), "its results are not gated"),
         ] {
             if given {
-                let rule = format!("{key} has no effect on kind = \"lsh\": {why}; leave it out");
+                let rule = format!("{key} has no effect on kind = \"lsh\": {why}; remove it");
                 at.fault(&[key, "kind"], rule);
             }
         }

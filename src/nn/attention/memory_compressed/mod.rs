@@ -35,7 +35,7 @@ pub use state::CompressedState;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "memory_compressed",
-    summary: "a convolution of stride `factor` makes keys and values fewer; memory linear in the length",
+    summary: "a convolution of stride `factor` compresses keys and values; memory linear in the length",
     source: "Liu et al. 2018, section 4.2.3",
     example: "{ kind = \"memory_compressed\", n_heads = 4, factor = 3 }",
 };

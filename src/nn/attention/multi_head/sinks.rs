@@ -26,7 +26,7 @@ impl Sinks {
     pub(in crate::nn::attention) fn unsupported_fault(self, kind: &str, at: &mut TableFaults) {
         if self != Self::None {
             let rule = format!(
-                "kind = \"{kind}\" has no place for sinks here; leave sinks out, or use multi_head or sliding_window without global"
+                "kind = \"{kind}\" does not support sinks here; remove sinks, or use multi_head or sliding_window without global"
             );
             at.fault(&["sinks", "kind"], rule);
         }

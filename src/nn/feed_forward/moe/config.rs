@@ -208,7 +208,7 @@ impl MoeConfig {
             at.fault(&["shared"], rule);
         }
         if self.shared_gate && self.shared == 0 {
-            let rule = "shared_gate = true has no effect without shared experts; leave it out";
+            let rule = "shared_gate = true has no effect without shared experts; remove it";
             at.fault(&["shared_gate", "shared"], rule);
         }
         at.positive("scale", self.scale);
@@ -232,7 +232,7 @@ impl MoeConfig {
             ExpertConfig::Gated(c) => c.chunk,
         };
         if chunk.is_some() {
-            let rule = "chunk has no effect in an expert, which computes the positions that are sent to it; leave it out";
+            let rule = "chunk has no effect in an expert, which computes only the positions that are routed to it; remove it";
             at.nested("expert", |at| at.fault(&["chunk"], rule));
         }
     }

@@ -31,18 +31,18 @@ impl MoeConfig {
     pub(super) fn group_faults(&self, at: &mut TableFaults) {
         let (groups, top) = match (self.groups, self.top_groups) {
             (None, None) if self.group_best.is_some() => {
-                let rule = "group_best has no effect without groups and top_groups; leave it out";
+                let rule = "group_best has no effect without groups and top_groups; remove it";
                 return at.fault(&["group_best"], rule);
             }
             (None, None) => return,
             (Some(groups), Some(top)) => (groups, top),
             (Some(_), None) => {
-                let rule = "groups has no effect without top_groups, the number of them that a token may use; give it, or leave \
-                            groups out";
+                let rule = "groups has no effect without top_groups, the number of groups that a token may use; set it, or remove \
+                            groups";
                 return at.fault(&["groups"], rule);
             }
             (None, Some(_)) => {
-                let rule = "top_groups has no effect without groups; leave it out";
+                let rule = "top_groups has no effect without groups; remove it";
                 return at.fault(&["top_groups"], rule);
             }
         };
@@ -52,7 +52,7 @@ impl MoeConfig {
         }
         if top >= groups {
             let rule = format!(
-                "top_groups = {top} of groups = {groups} leaves no group out; lower it, or leave both out"
+                "top_groups = {top} of groups = {groups} excludes no group; lower it, or remove both"
             );
             at.fault(&["top_groups", "groups"], rule);
         }
@@ -63,7 +63,7 @@ impl MoeConfig {
         }
         if !self.n_experts.is_multiple_of(groups) || each < best {
             let rule = format!(
-                "n_experts = {} makes no groups = {groups} of {best} or more experts each",
+                "n_experts = {} cannot be divided into groups = {groups} of {best} or more experts each",
                 self.n_experts
             );
             at.fault(&["groups", "n_experts"], rule);

@@ -72,18 +72,18 @@ impl LongropeScalingConfig {
             }
             (Some(_), None) if counted && self.original_context == 1 => at.fault(
                 &["original_context", "factor"],
-                "original_context = 1 has the logarithm 0, by which that of factor is divided; make it 2 or more, or give \
-                 magnitude in place of factor",
+                "original_context = 1 has the logarithm 0, by which the logarithm of factor is divided; make it 2 or more, or set \
+                 magnitude instead of factor",
             ),
             (Some(_), None) => {}
             (None, Some(magnitude)) => at.positive("magnitude", magnitude),
             (Some(_), Some(_)) => at.fault(
                 &["factor", "magnitude"],
-                "factor has no effect beside magnitude, which it stands for; leave one of them out",
+                "factor has no effect with magnitude, which replaces it; remove one of them",
             ),
             (None, None) => at.fault(
                 &["kind"],
-                "kind = \"longrope\" needs factor, the new length over the trained one, or magnitude in its place",
+                "kind = \"longrope\" needs factor, the ratio of the new length to the trained one, or magnitude instead",
             ),
         }
     }

@@ -121,7 +121,7 @@ impl Rwkv7Config {
         }
         if let Some(rank) = self.value_rank.filter(|_| !self.value_residual) {
             let rule =
-                format!("value_rank = {rank} has no effect: value_residual is false; leave it out");
+                format!("value_rank = {rank} has no effect: value_residual is false; remove it");
             at.fault(&["value_rank", "value_residual"], rule);
         }
         at.positive("norm_eps", self.norm_eps);
@@ -135,7 +135,7 @@ impl Rwkv7Config {
         let (remedy, keys) = match self.d_head {
             Some(_) => ("; change one", ["d_head", "model.d_model"]),
             None => (
-                ", as it is when absent; change d_model, or give d_head",
+                ", the default; change d_model, or set d_head",
                 ["model.d_model", "d_head"],
             ),
         };

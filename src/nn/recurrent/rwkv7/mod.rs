@@ -41,7 +41,7 @@ use initial::Channel;
 /// Entry of this kind in its family's table.
 pub const KIND: Kind = Kind {
     kind: "rwkv7",
-    summary: "a map of keys to values that decays and is corrected at rates of each channel's own (RWKV-7), behind a mix of neighbours",
+    summary: "key-value state that decays and is corrected at a rate per channel (RWKV-7), after a mix of neighbours",
     source: "Peng et al. 2025, section 4.1",
     example: "{ kind = \"rwkv7\", d_head = 64 }",
 };

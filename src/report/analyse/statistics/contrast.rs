@@ -185,7 +185,7 @@ impl fmt::Display for Reason {
             Self::TooFewSeeds => "fewer than two seeds",
             Self::Identical => "equal to the baseline for every seed",
             Self::NoSpread => "the same difference for every seed",
-            Self::OutOfRange => "values beyond a float",
+            Self::OutOfRange => "values outside the range of a float",
             Self::OtherSteps => "trained for different numbers of steps",
             Self::OtherContents => "data or weights differ",
             Self::OtherMeasure => "another measure or other examples",

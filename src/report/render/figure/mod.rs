@@ -80,7 +80,7 @@ pub fn png(svg: &str) -> Result<Vec<u8>> {
         .scale_by(PNG_SCALE)
         .ok_or_else(|| canvas::drawing_error("too large"))?;
     let mut pixels = Pixmap::new(size.width(), size.height())
-        .ok_or_else(|| canvas::drawing_error("no room for its pixels"))?;
+        .ok_or_else(|| canvas::drawing_error("not enough memory for its pixels"))?;
     resvg::render(
         &tree,
         Transform::from_scale(PNG_SCALE, PNG_SCALE),

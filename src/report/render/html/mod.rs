@@ -42,11 +42,11 @@ const SCRIPTS: [&str; 8] = [
 pub fn write(c: &Comparison, path: &Path) -> Result<()> {
     if path.file_name().is_none() {
         let shown = path.display();
-        return Err(Error::usage(format!("--html: {shown} is no file name")));
+        return Err(Error::usage(format!("--html: {shown} is not a file name")));
     }
     if path.is_dir() {
         return Err(Error::usage(format!(
-            "--html: {} is a folder; name a file, such as {}",
+            "--html: {} is a folder; name a file, for example {}",
             path.display(),
             path.join("compare.html").display()
         )));
@@ -172,7 +172,7 @@ fn header(c: &Comparison, title: &str) -> String {
 
 fn curves(c: &Comparison) -> String {
     if data::series(c).is_empty() {
-        return "<h2>Curves</h2>\n<p class=\"quiet\">Nothing was measured at two steps yet.</p>\n"
+        return "<h2>Curves</h2>\n<p class=\"quiet\">No metric has been measured at two steps yet.</p>\n"
             .into();
     }
     let check = |id: &str, text: &str, on: bool| {

@@ -117,7 +117,7 @@ fn caption(c: &Comparison) -> String {
         let tests = gaps().filter(|gap| gap.p.is_some()).count();
         if gaps().any(open) {
             text.push_str(&format!(
-                " Open: seeds with which a test at {} finds an effect of the size that was seen with a probability of {POWER}.",
+                " Open: number of seeds with which a test at {} detects an effect of the observed size with probability {POWER}.",
                 level(tests)
             ));
         }

@@ -28,8 +28,7 @@ pub(super) fn add_best_values(sheet: &mut Sheet, c: &Comparison) {
 /// Adds the final values.
 pub(super) fn add_final_values(sheet: &mut Sheet, c: &Comparison) {
     let last = cells_of_arms(c, |r| with_marks(summary(r.last.as_ref()), &r.last_marks));
-    let hint =
-        "mean ± sd over runs, of the whole split at the last step where it does not say otherwise";
+    let hint = "mean ± sd over runs, over the whole split at the last step unless stated otherwise";
     sheet.add(format!("final {} {}", c.split, c.metric), hint, last);
 }
 
@@ -67,8 +66,8 @@ pub(super) fn add_tested_difference(sheet: &mut Sheet, c: &Comparison, detail: D
         let effect_size = last(r).and_then(|g| g.effect());
         effect_size.map_or_else(Cell::default, effect)
     };
-    let verdict_hint = "by p of Δ final at 0.05; how many seeds would settle what is open with power 0.8, if the effect is the seen \
-                        one, at 0.05 over the number of tests; differences that are all equal are not tested";
+    let verdict_hint = "by p of Δ final at 0.05; number of seeds that would settle an open difference with power 0.8 for the \
+                        observed effect, at 0.05 over the number of tests; equal differences are not tested";
     let effect_hint = "Δ final in standard deviations, corrected for small samples: of the differences where seeds pair (Hedges' g_z), \
                        else of the arms (Hedges' g)";
     if detail == Detail::Full {

@@ -123,7 +123,7 @@ fn other_layers_and_heads_of_modernbert() {
             "modernbert_1",
             "rope_parameters",
             rope,
-            "`rope_theta` is not known in this place",
+            "`rope_theta` is not known in this object",
         ),
         (
             "modernbert_1",
@@ -313,7 +313,7 @@ fn other_towers_of_siglip() {
             "text_config",
             "projection_size",
             json!(13),
-            "`projection_size` = 13 is not the width of images' vectors, `hidden_size` = 12 of `vision_config`",
+            "`projection_size` = 13 must be the size of image embeddings, `hidden_size` = 12 of `vision_config`",
         ),
         (
             "text_config",
@@ -331,7 +331,7 @@ fn other_towers_of_siglip() {
             "text_config",
             "hidden_sise",
             json!(12),
-            "`hidden_sise` is not known in this place",
+            "`hidden_sise` is not known in this object",
         ),
     ] {
         let folder = changed("siglip_1", |dir| {

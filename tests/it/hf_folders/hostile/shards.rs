@@ -156,7 +156,7 @@ fn an_index_of_other_tensors() {
     refused(
         "a tensor that no shard has",
         more.path(),
-        &[INDEX, "`no.such.weight`", "no shard has it"],
+        &[INDEX, "`no.such.weight`", "no shard contains it"],
     );
     let moved = index(|found| {
         let map = found["weight_map"].as_object_mut().unwrap();

@@ -109,9 +109,9 @@ fn keys_without_an_effect_are_refused() {
         ),
         ("task.views.blurred=[2.0, 0.0, 0.0]", "must be three shares"),
         ("task.views.local_scale=[0.5, 0.1]", "local_scale"),
-        ("task.teacher_momentum=1.5", "must be 0 to 1"),
+        ("task.teacher_momentum=1.5", "must be between 0 and 1"),
         ("task.student_temperature=0.0", "student_temperature = 0.0"),
-        ("task.d_out=1", "d_out = 1 tells nothing apart"),
+        ("task.d_out=1", "d_out = 1 cannot distinguish images"),
         ("task.views.local_size=6", "is not a multiple"),
     ] {
         let (status, said) = failure(&["check", FILE, "--set", set]);

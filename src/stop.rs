@@ -81,9 +81,9 @@ impl StopFlag {
     }
 }
 
-/// Whether the parent process left a signal ignored, if the system tells (Linux).
+/// Whether the parent process left a signal ignored; `None` unless the system tells (Linux does).
 #[cfg(unix)]
-fn is_ignored(signal: i32) -> Option<bool> {
+pub fn is_ignored(signal: i32) -> Option<bool> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let mask = status
         .lines()

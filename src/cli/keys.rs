@@ -32,6 +32,13 @@ pub fn text(path: Option<&str>) -> Result<String> {
         return Ok(overview(all));
     };
     let path = path.trim_matches(['[', ']']);
+    // `schedule.kind` asks for the kinds of `schedule`, which are its sections.
+    let has_kinds = |table: &&str| {
+        let tables = places::tables(all, table);
+        tables.iter().any(|(_, section)| section.kind.is_some())
+    };
+    let table = path.strip_suffix(".kind").filter(has_kinds);
+    let path = table.unwrap_or(path);
     let mut found = places::tables(all, path);
     if found.is_empty() && !path.contains('.') {
         found = keys_named(all, path);

@@ -25,6 +25,9 @@ pub(super) struct SamplingArgs {
     /// Above 1: makes tokens that already occurred less likely. The run's when absent, usually 1.
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub(super) repetition_penalty: Option<f64>,
+    /// Never repeat an n-gram of N tokens of the prompt or the text; 0 allows it. The run's when absent, usually 0.
+    #[arg(long, value_name = "N")]
+    pub(super) no_repeat_ngram_size: Option<usize>,
 }
 
 impl SamplingArgs {
@@ -62,6 +65,9 @@ impl SamplingArgs {
             top_p: self.top_p.or(run.top_p),
             min_p: self.min_p.or(run.min_p),
             repetition_penalty: self.repetition_penalty.unwrap_or(run.repetition_penalty),
+            no_repeat_ngram_size: self
+                .no_repeat_ngram_size
+                .unwrap_or(run.no_repeat_ngram_size),
             end: run.end.clone(),
         })
     }

@@ -126,46 +126,58 @@ pub trait Source: Send + Sync {
     /// If a file has changed or cannot be read.
     fn get(&self, sample: u64, draw: u64) -> Result<Item>;
 
+    /// The source that this one is made around, if it is made around one. The methods below pass on its
+    /// answers unless an implementation overrides them.
+    fn inner(&self) -> Option<&dyn Source> {
+        None
+    }
+
+    /// The number of example `sample` in [`Self::inner`].
+    fn inner_number(&self, sample: u64) -> u64 {
+        sample
+    }
+
     /// Length of an example in tokens, used for batches by tokens; for a pair, the length of its longer side.
     /// 1 if all examples have the same length.
-    fn size(&self, _sample: u64) -> usize {
-        1
+    fn size(&self, sample: u64) -> usize {
+        let inner = self.inner();
+        inner.map_or(1, |inner| inner.size(self.inner_number(sample)))
     }
 
     /// The split that the examples belong to.
     fn split(&self) -> Split {
-        Split::Train
+        self.inner().map_or(Split::Train, |inner| inner.split())
     }
 
     /// Whether an example is expensive to make, as an augmented image is. [`Self::get`] is then called from
     /// several threads at once and must not hold a lock while it waits for others.
     fn is_costly(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.is_costly())
     }
 
     /// The class of an example, if it is known without making the example.
-    fn label(&self, _sample: u64) -> Option<i32> {
-        None
+    fn label(&self, sample: u64) -> Option<i32> {
+        self.inner()?.label(self.inner_number(sample))
     }
 
     /// The tagged words of an example, if its words have tags.
-    fn tagged_words(&self, _sample: u64) -> Option<&TaggedWords> {
-        None
+    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
+        self.inner()?.tagged_words(self.inner_number(sample))
     }
 
     /// Where an example was read from, if that is known.
-    fn origin(&self, _sample: u64) -> Option<&Origin> {
-        None
+    fn origin(&self, sample: u64) -> Option<&Origin> {
+        self.inner()?.origin(self.inner_number(sample))
     }
 
     /// The class weights, if the classes have any.
     fn class_weights(&self) -> Option<&Arc<[f32]>> {
-        None
+        self.inner()?.class_weights()
     }
 
     /// Whether examples are drawn (every number gives a new one) rather than counted (`0..len`).
     fn is_endless(&self) -> bool {
-        false
+        self.inner().is_some_and(|inner| inner.is_endless())
     }
 }
 

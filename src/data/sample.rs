@@ -5,8 +5,7 @@
 
 use std::sync::Arc;
 
-use super::origin::Origin;
-use super::{Item, Source, Split, TaggedWords};
+use super::{Item, Source};
 use crate::error::Result;
 use crate::rng::Permutation;
 
@@ -55,32 +54,16 @@ impl Source for SampleFirst {
         self.source.get(number, number)
     }
 
-    fn size(&self, sample: u64) -> usize {
-        self.source.size(self.order[sample as usize])
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(self.source.as_ref())
     }
 
-    fn split(&self) -> Split {
-        self.source.split()
+    fn inner_number(&self, sample: u64) -> u64 {
+        self.order[sample as usize]
     }
 
-    fn is_costly(&self) -> bool {
-        self.source.is_costly()
-    }
-
-    fn label(&self, sample: u64) -> Option<i32> {
-        self.source.label(self.order[sample as usize])
-    }
-
-    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
-        self.source.tagged_words(self.order[sample as usize])
-    }
-
-    fn origin(&self, sample: u64) -> Option<&Origin> {
-        self.source.origin(self.order[sample as usize])
-    }
-
-    fn class_weights(&self) -> Option<&Arc<[f32]>> {
-        self.source.class_weights()
+    fn is_endless(&self) -> bool {
+        false
     }
 }
 

@@ -6,8 +6,7 @@
 //! micro-batches divide by the counts of their whole step. Evaluations read the unchanged examples.
 
 use super::batch::{Item, TextItem};
-use super::origin::Origin;
-use super::{NOT_SCORED, Source, Split, TaggedWords};
+use super::{NOT_SCORED, Source};
 use crate::error::Result;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -111,36 +110,8 @@ impl Source for Retargeted {
         })
     }
 
-    fn size(&self, sample: u64) -> usize {
-        self.source.size(sample)
-    }
-
-    fn split(&self) -> Split {
-        self.source.split()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.source.is_endless()
-    }
-
-    fn is_costly(&self) -> bool {
-        self.source.is_costly()
-    }
-
-    fn label(&self, sample: u64) -> Option<i32> {
-        self.source.label(sample)
-    }
-
-    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
-        self.source.tagged_words(sample)
-    }
-
-    fn origin(&self, sample: u64) -> Option<&Origin> {
-        self.source.origin(sample)
-    }
-
-    fn class_weights(&self) -> Option<&Arc<[f32]>> {
-        self.source.class_weights()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(self.source.as_ref())
     }
 }
 

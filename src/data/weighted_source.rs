@@ -6,7 +6,7 @@
 //! evaluation reads its split with the same weights.
 
 use super::batch::{Content, ImageBatch, Item};
-use super::{NOT_SCORED, Origin, Source, Split, TaggedWords};
+use super::{NOT_SCORED, Source};
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -32,36 +32,12 @@ impl Source for WeightedSource {
         self.source.get(sample, draw)
     }
 
-    fn size(&self, sample: u64) -> usize {
-        self.source.size(sample)
-    }
-
-    fn split(&self) -> Split {
-        self.source.split()
-    }
-
-    fn is_costly(&self) -> bool {
-        self.source.is_costly()
-    }
-
-    fn is_endless(&self) -> bool {
-        self.source.is_endless()
-    }
-
-    fn label(&self, sample: u64) -> Option<i32> {
-        self.source.label(sample)
-    }
-
-    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
-        self.source.tagged_words(sample)
-    }
-
-    fn origin(&self, sample: u64) -> Option<&Origin> {
-        self.source.origin(sample)
-    }
-
     fn class_weights(&self) -> Option<&Arc<[f32]>> {
         Some(&self.weights)
+    }
+
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(self.source.as_ref())
     }
 }
 

@@ -36,7 +36,7 @@ pub fn replaced_tables(base: &LoadedExperiment, now: &LoadedExperiment) -> Vec<S
         else {
             continue;
         };
-        let gone = at(&resolved, key);
+        let gone = value_at(&resolved, key);
         if gone == Some(value) {
             continue;
         }
@@ -86,8 +86,8 @@ fn place(origin: &Origin) -> Option<String> {
     }
 }
 
-/// The value at a dotted key.
-fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
+/// Returns the value at a dotted key; numbers in the key are places in a list.
+pub(super) fn value_at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
     let mut parts = key.split('.');
     let first = table.get(parts.next()?)?;
     parts.try_fold(first, |value, part| match value {

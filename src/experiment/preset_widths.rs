@@ -1,9 +1,10 @@
 //! Notes on preset widths that are kept although `d_model` was changed: a preset's `d_ff` is a number and does not follow
 //! `d_model`. The width is kept, since an experiment may intend this, and a note says so.
 
+use super::dropped_keys::value_at;
 use super::{LoadedExperiment, Origin};
 use crate::model::preset;
-use toml::{Table, Value};
+use toml::Table;
 
 /// Returns a sentence for each feed-forward width that comes from a preset while `d_model` does not.
 pub fn kept_widths(loaded: &LoadedExperiment) -> Vec<String> {
@@ -24,7 +25,9 @@ fn kept_width(loaded: &LoadedExperiment, name: &str, key: &str) -> Option<String
     }
     let (d_ff, d_model) = (whole(loaded, key)?, whole(loaded, &width)?);
     let text: Table = toml::from_str(preset::text(name)?).ok()?;
-    let usual = at(&text, &width)?.as_integer().filter(|usual| *usual > 0)?;
+    let usual = value_at(&text, &width)?
+        .as_integer()
+        .filter(|usual| *usual > 0)?;
     if usual == d_model || d_model < 1 {
         return None;
     }
@@ -52,18 +55,6 @@ fn enclosing_d_model(loaded: &LoadedExperiment, table: &str) -> Option<String> {
 
 fn whole(loaded: &LoadedExperiment, key: &str) -> Option<i64> {
     loaded.written_values.get(key)?.as_integer()
-}
-
-fn at<'t>(table: &'t Table, key: &str) -> Option<&'t Value> {
-    let (mut parts, mut table) = (key.split('.').peekable(), table);
-    while let Some(part) = parts.next() {
-        let value = table.get(part)?;
-        if parts.peek().is_none() {
-            return Some(value);
-        }
-        table = value.as_table()?;
-    }
-    None
 }
 
 /// A quotient with at most two decimals, as text.

@@ -114,13 +114,17 @@ impl<'a> Captioner<'a> {
         config: &BeamConfig,
     ) -> Result<Vec<Vec<GeneratedText>>> {
         let opening = self.prompt_tokens(prompt)?;
-        let (first, before) = match opening.split_last() {
-            Some((last, before)) => (*last, before),
-            None => (self.frame.begin, &[][..]),
+        let prompt = match opening.is_empty() {
+            true => vec![self.frame.begin],
+            false => opening.clone(),
         };
         let room = self.limit().saturating_sub(opening.len());
         let (max_len, limit) = config.limited_len(0, Some(room));
-        let sentence = SearchStart { first, max_len };
+        let before = &prompt[..prompt.len() - 1];
+        let sentence = SearchStart {
+            prompt: prompt.clone(),
+            max_len,
+        };
         let rules = self.rules();
         let mut written = Vec::with_capacity(images.len());
         for some in images.chunks(self.batch_size) {

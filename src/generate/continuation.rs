@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// How the likeliest continuations are searched for; the defaults are those of transformers. The number of tokens, the
-/// repetition penalty and the tokens that end a text are those of `[decode.sampling]`.
+/// repetition penalty, `no_repeat_ngram_size` and the tokens that end a text are those of `[decode.sampling]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ContinuationConfig {
@@ -57,8 +57,8 @@ impl ContinuationConfig {
 }
 
 /// Finds the likeliest continuations of each row of a generator, the best first, of 1 to `most` tokens including the
-/// one of `ends` that ends a text; ids outside the vocabulary are ignored. Only the repetition penalty of `sampling` is
-/// used: nothing is sampled.
+/// one of `ends` that ends a text; ids outside the vocabulary are ignored. Only the repetition penalty of `sampling` and its
+/// rule about n-grams are used: nothing is sampled.
 ///
 /// # Errors
 /// If scores are not finite.
@@ -75,10 +75,14 @@ pub fn search_continuations(
         ends: tokens.copied().collect(),
         banned: Vec::new(),
     };
+    let config = BeamConfig {
+        no_repeat_ngram_size: sampling.no_repeat_ngram_size,
+        ..config.clone()
+    };
     let rows = 0..generator.rows();
     let sentences: Vec<SearchStart> = rows
         .map(|row| SearchStart {
-            first: generator.tokens(row).last().copied().unwrap_or_default(),
+            prompt: generator.tokens(row).to_vec(),
             max_len: most.saturating_sub(1),
         })
         .collect();
@@ -87,7 +91,7 @@ pub fn search_continuations(
         repetition_penalty: sampling.repetition_penalty,
         begun: false,
     };
-    search(&mut reading, &sentences, &rules, config)
+    search(&mut reading, &sentences, &rules, &config)
 }
 
 /// A generator whose rows are hypotheses.

@@ -2,6 +2,7 @@
 
 use super::sampling::Sampling;
 use crate::error::{Error, Result};
+use crate::one_table::is_usual;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +43,11 @@ pub struct SamplingConfig {
     /// Repetition penalty: above 1, tokens that already occur become less likely. Source: Keskar et al. 2019, section 4.1.
     #[schemars(extend("exclusiveMinimum" = 0))]
     pub repetition_penalty: f64,
+    /// Size of the n-grams that a text contains only once, its prompt included; 0 allows all. If every token would repeat
+    /// one, all are allowed. Source: Paulus et al. 2018, section 2.5.
+    #[schemars(range(max = MOST_TOKENS))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub no_repeat_ngram_size: usize,
     /// Ids of the tokens that end a text; the tokenizer's end-of-text token when there are none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub end: Vec<u32>,
@@ -57,6 +63,7 @@ impl Default for SamplingConfig {
             top_p: None,
             min_p: None,
             repetition_penalty: 1.0,
+            no_repeat_ngram_size: 0,
             end: Vec::new(),
         }
     }
@@ -86,6 +93,7 @@ impl SamplingConfig {
             top_p: self.top_p,
             min_p: self.min_p,
             repetition_penalty: self.repetition_penalty,
+            no_repeat_ngram_size: self.no_repeat_ngram_size,
             seed,
         }
     }
@@ -154,6 +162,11 @@ impl SamplingConfig {
         fault(
             !(penalty > 0.0 && penalty.is_finite()),
             format!("repetition_penalty = {penalty} must be a number above 0; 1 switches it off"),
+        );
+        let size = self.no_repeat_ngram_size;
+        fault(
+            size > MOST_TOKENS,
+            format!("no_repeat_ngram_size = {size} must be at most {MOST_TOKENS}"),
         );
         for (key, drawn) in [
             ("top_k", self.top_k.is_some()),

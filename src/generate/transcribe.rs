@@ -131,7 +131,7 @@ impl<'a> Transcriber<'a> {
         recordings: &[SpeechItem],
         config: &BeamConfig,
     ) -> Result<Vec<Vec<GeneratedText>>> {
-        let (before, first) = (&self.opening.0, self.opening.1);
+        let before = &self.opening.0;
         let (limit, begun) = (self.limit(), before.len() + 1);
         if begun >= limit {
             return Err(Error::usage(format!(
@@ -139,7 +139,10 @@ impl<'a> Transcriber<'a> {
             )));
         }
         let (max_len, limit) = config.limited_len(0, Some(limit - begun));
-        let sentence = SearchStart { first, max_len };
+        let sentence = SearchStart {
+            prompt: [before.as_slice(), &[self.opening.1]].concat(),
+            max_len,
+        };
         let mut written = Vec::with_capacity(recordings.len());
         for some in recordings.chunks(self.batch_size) {
             self.stop.check()?;

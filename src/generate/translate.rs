@@ -161,7 +161,7 @@ impl<'a> Translator<'a> {
             let sentences: Vec<SearchStart> = batch
                 .iter()
                 .map(|(_, ids)| SearchStart {
-                    first,
+                    prompt: [before.as_slice(), &[first]].concat(),
                     max_len: longest(ids).saturating_sub(before.len()).max(1),
                 })
                 .collect();

@@ -1,13 +1,15 @@
 //! Sampling of the next token from its logits.
 
+mod ngrams;
 mod ranked;
 
+pub(crate) use ngrams::repeating_tokens;
 use ranked::Ranked;
 
 use crate::rng::{Purpose, Stream};
 
-/// The rules for sampling a token, applied in the order of Hugging Face Transformers: repetition penalty, temperature, top-k,
-/// top-p, min-p.
+/// The rules for sampling a token, applied in the order of Hugging Face Transformers: repetition penalty, no repeated
+/// n-grams, temperature, top-k, top-p, min-p.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sampling {
     /// Divides the logits; 0 takes the most likely token.
@@ -21,6 +23,9 @@ pub struct Sampling {
     pub min_p: Option<f64>,
     /// Divides positive logits of tokens already present, and multiplies negative ones (Keskar et al. 2019).
     pub repetition_penalty: f64,
+    /// Size of the n-grams that a text, with its prompt, contains only once; 0 allows all. If every token would repeat one, all
+    /// are allowed.
+    pub no_repeat_ngram_size: usize,
     /// Seed of the draws: token n of row r draws from (seed, sampling, n, r).
     pub seed: u64,
 }
@@ -33,6 +38,7 @@ impl Default for Sampling {
             top_p: None,
             min_p: None,
             repetition_penalty: 1.0,
+            no_repeat_ngram_size: 0,
             seed: 0,
         }
     }
@@ -50,7 +56,7 @@ impl Sampling {
 
     /// Samples like [`Self::draw`] with a given number in [0, 1); `uniform` is only called if a random number is needed.
     pub fn draw_with(&self, logits: &[f32], tokens: &[u32], uniform: impl FnOnce() -> f32) -> u32 {
-        if self.temperature <= 0.0 && self.repetition_penalty == 1.0 {
+        if self.temperature <= 0.0 && !self.depends_on_text() {
             return argmax(logits);
         }
         let scores = self.penalised_logits(logits, tokens);
@@ -75,7 +81,7 @@ impl Sampling {
     pub fn draw_unsorted(&self, logits: &[f32], tokens: &[u32], uniform: f32) -> u32 {
         let cuts = self.top_k.is_some() || self.top_p.is_some() || self.min_p.is_some();
         let best = logits[argmax(logits) as usize];
-        if cuts || self.temperature <= 0.0 || self.repetition_penalty != 1.0 || !best.is_finite() {
+        if cuts || self.temperature <= 0.0 || self.depends_on_text() || !best.is_finite() {
             return self.draw_with(logits, tokens, || uniform);
         }
         let weight = |score: &f32| match score.is_nan() {
@@ -108,7 +114,12 @@ impl Sampling {
         )
     }
 
-    /// Applies the repetition penalty and returns the logits that are not NaN, in order of the tokens.
+    /// Whether the tokens already present change the logits.
+    fn depends_on_text(&self) -> bool {
+        self.repetition_penalty != 1.0 || self.no_repeat_ngram_size > 0
+    }
+
+    /// Applies the rules about tokens already present, and returns the logits that are left and not NaN, in order of the tokens.
     fn penalised_logits(&self, logits: &[f32], tokens: &[u32]) -> Vec<(u32, f64)> {
         let each = logits.iter().enumerate();
         let mut scores: Vec<(u32, f64)> = each
@@ -116,6 +127,11 @@ impl Sampling {
             .collect();
         self.penalise(&mut scores, tokens);
         scores.retain(|(_, score)| !score.is_nan());
+        let banned = distinct_tokens(&repeating_tokens(tokens, self.no_repeat_ngram_size));
+        let is_left = |(id, _): &(u32, f64)| banned.binary_search(id).is_err();
+        if !banned.is_empty() && scores.iter().any(is_left) {
+            scores.retain(is_left);
+        }
         scores
     }
 
@@ -318,5 +334,16 @@ mod tests {
         };
         assert_eq!(s.draw(&[3.0, 2.0], &[0], 0), 1);
         assert_eq!(s.draw(&[-1.0, -1.5], &[0], 0), 1);
+    }
+
+    #[test]
+    fn a_text_repeats_an_ngram_only_if_every_token_would() {
+        let s = Sampling {
+            temperature: 0.0,
+            no_repeat_ngram_size: 1,
+            ..Sampling::default()
+        };
+        assert_eq!(s.draw(&[3.0, 2.0, 1.0], &[0, 1], 0), 2);
+        assert_eq!(s.draw(&[3.0, 2.0, 1.0], &[0, 1, 2], 0), 0);
     }
 }

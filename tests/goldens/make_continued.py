@@ -8,11 +8,11 @@ Run by hand, on the CPU, in this folder, after make_hf_folders.py; nothing is do
 
 The models are folders of tests/fixtures/hf. For each of them `FOLDER.prompts` [6, 5] (I8: two to five tokens, then -1
 after the end of a prompt), `FOLDER.ends` [3] (I8: likely tokens, used as end tokens), and for each of WAYS
-`FOLDER.BEAM_PENALTY_EARLY_ENDS_REPETITION` [6, beam, LIMIT] (I8: the new tokens with the end token, then -1) and
+`FOLDER.BEAM_PENALTY_EARLY_ENDS_REPETITION_NGRAM` [6, beam, LIMIT] (I8: the new tokens with the end token, then -1) and
 its `FOLDER.scores.…` [6, beam], best first: all texts that `num_beams = num_return_sequences = BEAM` returns with
 `do_sample=False` and `max_new_tokens = LIMIT`. PENALTY is `length_penalty`, EARLY `early_stopping` (`full` for true,
 `unlikely` for false, `settled` for "never"), ENDS the number of end tokens in `eos_token_id`, REPETITION the
-`repetition_penalty`.
+`repetition_penalty`, NGRAM the `no_repeat_ngram_size`.
 
 Prompts are those of a larger sample whose texts stay the same at every setting if noise of size NOISE is added to the
 scores, so that they do not depend on rounding.
@@ -34,8 +34,9 @@ FOLDERS = ["gpt2_1", "llama_2", "mistral_1", "gemma2_1", "deepseek_v3_1", "mamba
 PROMPTS, DRAWN, LONGEST, LIMIT, VOCAB = 6, 40, 5, 7, 37
 NOISE = 3e-4
 EARLY = {"full": True, "unlikely": False, "settled": "never"}
-WAYS = [(2, 1.0, "unlikely", 1, 1.0), (3, 1.0, "unlikely", 1, 1.0), (4, 1.0, "unlikely", 3, 1.0), (4, 0.0, "settled", 1, 1.0)]
-WAYS += [(3, 2.0, "settled", 3, 1.0), (4, 0.5, "full", 3, 1.0), (3, -0.5, "unlikely", 1, 1.0), (3, 1.0, "unlikely", 1, 1.3)]
+WAYS = [(2, 1.0, "unlikely", 1, 1.0, 0), (3, 1.0, "unlikely", 1, 1.0, 0), (4, 1.0, "unlikely", 3, 1.0, 0)]
+WAYS += [(4, 0.0, "settled", 1, 1.0, 0), (3, 2.0, "settled", 3, 1.0, 0), (4, 0.5, "full", 3, 1.0, 0), (3, -0.5, "unlikely", 1, 1.0, 0)]
+WAYS += [(3, 1.0, "unlikely", 1, 1.3, 0), (3, 1.0, "settled", 3, 1.0, 1), (2, 0.0, "unlikely", 1, 1.2, 2)]
 
 
 class Noise(hf.LogitsProcessor):
@@ -49,7 +50,7 @@ class Noise(hf.LogitsProcessor):
 
 
 def searched(model, prompt, ends, way, noise):
-    beam, penalty, early, count, repetition = way
+    beam, penalty, early, count, repetition, ngram = way
     out = model.generate(
         input_ids=torch.tensor([prompt]),
         num_beams=beam,
@@ -57,6 +58,7 @@ def searched(model, prompt, ends, way, noise):
         length_penalty=penalty,
         early_stopping=EARLY[early],
         repetition_penalty=repetition,
+        no_repeat_ngram_size=ngram,
         eos_token_id=ends[:count],
         pad_token_id=ends[0],
         max_new_tokens=LIMIT,

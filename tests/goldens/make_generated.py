@@ -3,16 +3,16 @@ tests/it/beam/folders.rs.
 
 Run by hand, on the CPU, in this folder, after make_hf_folders.py; nothing is downloaded:
 
-    pip install torch==2.15.0 transformers==5.23.0 safetensors
+    pip install torch==2.15.0 transformers==5.24.0 safetensors
     python make_generated.py
 
 The models are folders of tests/fixtures/hf. For each of them `FOLDER.input_ids`, `FOLDER.attention_mask` [16, 9], and for a
 beam of 1 (greedy) and of 4 `FOLDER.ids.BEAM` [16, beam, LIMIT] (I8: tokens with their end token, then -1), for a beam of 4 also
 `FOLDER.scores` [16, beam] (log-probability over length). At the last position, only the end token is
-allowed; the padding id is never written. For each of WAYS `FOLDER.BEAM_EARLY_FIRST_LAST` [16, beam, LIMIT]
+allowed; the padding id is never written. For each of WAYS `FOLDER.BEAM_EARLY_FIRST_LAST_NGRAM` [16, beam, LIMIT]
 has the texts under transformers' own rule at the limit, where EARLY is `early_stopping` (`full` for true, `unlikely` for false,
-`settled` for "never"), FIRST the `forced_bos_token_id` (-1 for none) and LAST says whether the end token is the
-`forced_eos_token_id`; `FOLDER.scores.BEAM_EARLY_FIRST_LAST` has the scores of beams. `FOLDER.ids` has the begin, end and padding
+`settled` for "never"), FIRST the `forced_bos_token_id` (-1 for none), LAST says whether the end token is the
+`forced_eos_token_id`, and NGRAM is the `no_repeat_ngram_size`; `FOLDER.scores.BEAM_EARLY_FIRST_LAST_NGRAM` has the scores of beams. `FOLDER.ids` has the begin, end and padding
 ids, `FOLDER.bias` [1] the constant that is added to the end token's logit.
 """
 
@@ -31,8 +31,9 @@ from shared import padding, seeded, write
 FOLDERS = {"t5_1": 0.3, "t5_2": 2.5, "mt5_1": 2.5, "mt5_2": 1.0, "bart_1": 4.0, "bart_2": 2.5}
 SOURCES, LONGEST, LIMIT, VOCAB = 16, 9, 10, 37
 EARLY = {"full": True, "unlikely": False, "settled": "never"}
-WAYS = [(1, "unlikely", -1, 0), (1, "unlikely", 5, 0), (1, "unlikely", -1, 1)]
-WAYS += [(4, early, -1, 0) for early in EARLY] + [(4, "full", 5, 0), (4, "unlikely", 7, 1), (4, "settled", 5, 1)]
+WAYS = [(1, "unlikely", -1, 0, 0), (1, "unlikely", 5, 0, 0), (1, "unlikely", -1, 1, 0)]
+WAYS += [(4, early, -1, 0, 0) for early in EARLY] + [(4, "full", 5, 0, 0), (4, "unlikely", 7, 1, 0), (4, "settled", 5, 1, 0)]
+WAYS += [(1, "unlikely", -1, 0, 1), (1, "unlikely", 5, 1, 2), (4, "settled", -1, 0, 2), (4, "unlikely", 5, 1, 2), (4, "full", -1, 0, 3)]
 
 
 class Ends(hf.LogitsProcessor):
@@ -91,8 +92,10 @@ def generated(name, bias):
             found["scores"] = out.sequences_scores.reshape(SOURCES, beam)
         lengths = (texts >= 0).sum(1).float()
         print(f"{name:8} beam {beam}: lengths {lengths.min():.0f} to {lengths.max():.0f}, {lengths.mean():.1f} on average")
-    cut = 0
-    for beam, early, first, last in WAYS:
+    cut, repeated = 0, 0
+    for beam, early, first, last, ngram in WAYS:
+        # After Ends, whose softmax would otherwise share the probability of the excluded tokens among the others.
+        processors = [Ends(end, pad, bias, at_limit=False)] + ([hf.NoRepeatNGramLogitsProcessor(ngram)] if ngram else [])
         # One row at a time, since some searches end before others.
         texts, scores = torch.full((SOURCES, beam, LIMIT), -1, dtype=torch.int8), torch.zeros(SOURCES, beam)
         for row in range(SOURCES):
@@ -110,22 +113,24 @@ def generated(name, bias):
                 use_cache=False,
                 return_dict_in_generate=True,
                 output_scores=True,
-                logits_processor=hf.LogitsProcessorList([Ends(end, pad, bias, at_limit=False)]),
+                logits_processor=hf.LogitsProcessorList(processors),
             )
             for place, text in enumerate(out.sequences[:, 1:].tolist()):
                 text = text[: text.index(end) + 1] if end in text else text
                 cut += end not in text
+                repeated += ngram == 0 and len(set(zip(text, text[1:]))) < len(text) - 1
                 assert len(text) == LIMIT or text[-1] == end
                 texts[row, place, : len(text)] = torch.tensor(text, dtype=torch.int8)
             if beam > 1:
                 scores[row] = out.sequences_scores
-        way = f"{beam}_{early}_{first}_{last}"
+        way = f"{beam}_{early}_{first}_{last}_{ngram}"
         found[way] = texts
         if beam > 1:
             found[f"scores.{way}"] = scores
-    differ = int((found["4_full_-1_0"] != found["4_settled_-1_0"]).any(2).any(1).sum())
+    differ = int((found["4_full_-1_0_0"] != found["4_settled_-1_0_0"]).any(2).any(1).sum())
     print(f"{name:8} {cut} texts have no end; {differ} sources of {SOURCES} have other texts when a search is over early")
-    assert cut
+    print(f"{name:8} {repeated} texts repeat a pair of tokens unless that is excluded")
+    assert cut and repeated
     return {f"{name}.{key}": value for key, value in found.items()}
 
 

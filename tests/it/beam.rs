@@ -87,7 +87,7 @@ fn rules() -> TokenRules {
 
 fn sentence(max_len: usize) -> SearchStart {
     SearchStart {
-        first: FIRST,
+        prompt: vec![FIRST],
         max_len,
     }
 }
@@ -323,7 +323,7 @@ fn ending_early_changes_no_result_and_saves_steps() {
 fn sources_side_by_side_are_as_one_by_one_and_leave_when_they_are_done() {
     // The first token identifies the source.
     let source = |number: u32| SearchStart {
-        first: 100 + number,
+        prompt: vec![100 + number],
         max_len: 4 + 3 * (number as usize % 5),
     };
     let sources: Vec<SearchStart> = (0..11).map(source).collect();

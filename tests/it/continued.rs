@@ -41,10 +41,11 @@ fn with_end(found: &Hypothesis, most: usize, ends: &[u32]) -> Vec<u32> {
     tokens
 }
 
-/// Returns the settings of a set by its name: beam width, length penalty, stopping rule, end tokens, repetition penalty.
-fn named(way: &str) -> (BeamConfig, usize, f64) {
+/// Returns the settings of a set by its name: beam width, length penalty and stopping rule; the number of end tokens; repetition
+/// penalty and size of n-grams that are not repeated.
+fn named(way: &str) -> (BeamConfig, usize, Sampling) {
     let parts: Vec<&str> = way.split('_').collect();
-    let [beam, alpha, early, ends, repetition] = parts[..] else {
+    let [beam, alpha, early, ends, repetition, ngram] = parts[..] else {
         panic!("{way} is no set");
     };
     let done_when = match early {
@@ -53,7 +54,12 @@ fn named(way: &str) -> (BeamConfig, usize, f64) {
         _ => DoneWhen::Settled,
     };
     let config = search(beam.parse().unwrap(), alpha.parse().unwrap(), done_when);
-    (config, ends.parse().unwrap(), repetition.parse().unwrap())
+    let sampling = Sampling {
+        repetition_penalty: repetition.parse().unwrap(),
+        no_repeat_ngram_size: ngram.parse().unwrap(),
+        ..Sampling::default()
+    };
+    (config, ends.parse().unwrap(), sampling)
 }
 
 /// Rows of tokens padded with -1.
@@ -84,12 +90,8 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
             .iter()
             .filter_map(|name| name.strip_prefix(folder)?.strip_prefix('.'));
         for way in of_folder.filter(|way| way.starts_with(|c: char| c.is_ascii_digit())) {
-            let (config, ends, repetition_penalty) = named(way);
+            let (config, ends, sampling) = named(way);
             let ends = &all_ends[..ends];
-            let sampling = Sampling {
-                repetition_penalty,
-                ..Sampling::default()
-            };
             let theirs = texts(&oracle, &format!("{folder}.{way}"));
             let scores = oracle.array(&format!("{folder}.scores.{way}")).values;
             let theirs = theirs.chunks(config.beam).zip(scores.chunks(config.beam));
@@ -111,7 +113,7 @@ fn imported_decoders_find_the_texts_and_scores_of_hugging_face() {
             }
         }
     }
-    assert_eq!(compared, 7 * 6 * (2 + 3 + 4 + 4 + 3 + 4 + 3 + 3));
+    assert_eq!(compared, 7 * 6 * (2 + 3 + 4 + 4 + 3 + 4 + 3 + 3 + 3 + 2));
 }
 
 /// A small decoder with these keys and vocabulary size.

@@ -143,7 +143,9 @@ mod signals {
         let folder = tempfile::tempdir().unwrap();
         let train = "steps = 400\nbatch_size = 300\nlog_every = 1\neval_every = 1000\ncheckpoint_every = 1000";
         let file = experiment(folder.path(), SMALL, train);
-        for ignored in [false, true] {
+        // A child of a process that ignores SIGHUP cannot stop ignoring it before it starts.
+        let always = formwork::stop::is_ignored(1) == Some(true);
+        for ignored in [false, true].into_iter().skip(usize::from(always)) {
             let run = folder.path().join(format!("run-{ignored}"));
             let steps = if ignored { "60" } else { "400" };
             let before = if ignored { "trap '' HUP;" } else { "" };

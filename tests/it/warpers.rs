@@ -6,7 +6,7 @@ use formwork::generate::Sampling;
 
 const VOCAB: usize = 40;
 
-/// Returns the rules of a set by its name; 0 for top-k, 1 for top-p and 0 for min-p mean that the rule is off.
+/// Returns the rules of a set by its name; 0 for top-k and n-grams, 1 for top-p and 0 for min-p mean that the rule is off.
 fn named(way: &str) -> Sampling {
     let parts = way.split('_').map(|part| part.parse::<f64>().unwrap());
     let parts: Vec<f64> = parts.collect();
@@ -16,6 +16,7 @@ fn named(way: &str) -> Sampling {
         top_p: Some(parts[2]).filter(|p| *p < 1.0),
         min_p: Some(parts[3]).filter(|p| *p > 0.0),
         repetition_penalty: parts[4],
+        no_repeat_ngram_size: parts[5] as usize,
         seed: 0,
     }
 }
@@ -57,7 +58,7 @@ fn draws_are_among_the_tokens_that_transformers_keeps() {
             compared += 1;
         }
     }
-    assert_eq!(compared, 10 * 6);
+    assert_eq!(compared, 14 * 6);
 }
 
 #[test]

@@ -5,8 +5,7 @@
 
 use super::normalise::Normalise;
 use super::views::ViewsConfig;
-use crate::data::origin::Origin;
-use crate::data::{Item, Shape, Source, Split, TaggedWords};
+use crate::data::{Item, Shape, Source};
 use crate::error::Result;
 use std::sync::Arc;
 
@@ -78,36 +77,12 @@ impl Source for WithViews {
         Ok(item)
     }
 
-    fn size(&self, sample: u64) -> usize {
-        self.images.size(sample)
-    }
-
-    fn split(&self) -> Split {
-        self.images.split()
-    }
-
     fn is_costly(&self) -> bool {
         true
     }
 
-    fn is_endless(&self) -> bool {
-        self.images.is_endless()
-    }
-
-    fn label(&self, sample: u64) -> Option<i32> {
-        self.images.label(sample)
-    }
-
-    fn tagged_words(&self, sample: u64) -> Option<&TaggedWords> {
-        self.images.tagged_words(sample)
-    }
-
-    fn origin(&self, sample: u64) -> Option<&Origin> {
-        self.images.origin(sample)
-    }
-
-    fn class_weights(&self) -> Option<&Arc<[f32]>> {
-        self.images.class_weights()
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(self.images.as_ref())
     }
 }
 

@@ -40,15 +40,11 @@ impl Source for Rows {
         self.items.get(sample, draw)
     }
 
-    fn size(&self, sample: u64) -> usize {
-        self.items.size(sample)
-    }
-
-    fn split(&self) -> Split {
-        self.items.split()
-    }
-
     fn origin(&self, sample: u64) -> Option<&Origin> {
         self.origins.get(sample as usize)
+    }
+
+    fn inner(&self) -> Option<&dyn Source> {
+        Some(&self.items)
     }
 }

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use super::LengthPenalty;
 use crate::error::{Error, Result};
+use crate::one_table::is_usual;
 use crate::tokenizer::Tokenizer;
 
-/// Maximum of `max_len_b`, in tokens.
+/// Maximum of `max_len_b` and `no_repeat_ngram_size`, in tokens.
 const MOST_TOKENS: usize = 1 << 20;
 
 /// Settings of the beam search for texts.
@@ -31,6 +32,11 @@ pub struct BeamConfig {
     pub max_len_b: usize,
     /// Minimum tokens of a text, if its length limit allows that many.
     pub min_len: usize,
+    /// Size of the n-grams that a text contains only once, the tokens before it included; 0 allows all. If every token
+    /// would repeat one, all are allowed. Source: Paulus et al. 2018, section 2.5.
+    #[schemars(range(max = MOST_TOKENS))]
+    #[serde(skip_serializing_if = "is_usual")]
+    pub no_repeat_ngram_size: usize,
     /// Token that follows a text that has reached its length limit.
     #[serde(skip_serializing_if = "AtLimit::is_default")]
     pub at_limit: AtLimit,
@@ -112,6 +118,7 @@ impl Default for BeamConfig {
             max_len_a: 1.0,
             max_len_b: 50,
             min_len: 0,
+            no_repeat_ngram_size: 0,
             at_limit: AtLimit::default(),
             done_when: DoneWhen::default(),
             first: None,
@@ -193,6 +200,11 @@ impl BeamConfig {
         fault(
             self.max_len_a == 0.0 && self.max_len_b == 0,
             "max_len_a and max_len_b are both 0, so every text would be empty; increase one".into(),
+        );
+        let size = self.no_repeat_ngram_size;
+        fault(
+            size > MOST_TOKENS,
+            format!("no_repeat_ngram_size = {size} must be at most {MOST_TOKENS}"),
         );
         let penalty = self.length_penalty.fault();
         fault(penalty.is_some(), penalty.unwrap_or_default());

@@ -20,6 +20,8 @@ mod config;
 mod length_penalty;
 
 use crate::error::{Error, Result};
+use crate::model::sampling::repeating_tokens;
+use std::collections::BTreeSet;
 
 pub use config::{AtLimit, BeamConfig, DoneWhen, LengthLimit, TokenRules};
 pub use length_penalty::{AverageConfig, GnmtConfig, LengthPenalty, NoPenaltyConfig};
@@ -41,10 +43,11 @@ pub trait NextScores {
 }
 
 /// Beginning and length limit of the search for a source.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SearchStart {
-    /// First token that is read: the mark that begins a target, or the last token of a prompt.
-    pub first: u32,
+    /// Tokens that the text follows: a prompt, or the special tokens that begin a target. The model has read all but the last
+    /// one, with which the search begins.
+    pub prompt: Vec<u32>,
     /// Maximum tokens of its text, not counting the end mark.
     pub max_len: usize,
 }
@@ -100,7 +103,8 @@ pub fn search(
     while !rows.is_empty() {
         let last: Vec<u32> = rows
             .iter()
-            .map(|row| *row.tokens.last().unwrap_or(&sentences[row.sentence].first))
+            .map(|row| row.tokens.last().or(sentences[row.sentence].prompt.last()))
+            .map(|last| last.copied().unwrap_or_default())
             .collect();
         let scores = model.next(&last)?;
         let vocab_size = scores.len() / rows.len();
@@ -233,11 +237,16 @@ impl StepScores<'_> {
                 offer(follow(token, score));
                 continue;
             }
-            for (token, score) in scores.iter().enumerate() {
-                let may_end = len >= self.config.min_len || !self.is_end(token as u32);
-                if *score > f32::NEG_INFINITY && self.allowed[token] && may_end {
-                    offer(follow(token as u32, *score));
-                }
+            let may_follow = |(token, score): &(u32, f32)| {
+                let may_end = len >= self.config.min_len || !self.is_end(*token);
+                *score > f32::NEG_INFINITY && self.allowed[*token as usize] && may_end
+            };
+            let each = (0..).zip(scores.iter().copied()).filter(may_follow);
+            let repeating = self.repeating(hypothesis);
+            let is_new = |(token, _): &(u32, f32)| !repeating.contains(token);
+            let bans = !repeating.is_empty() && each.clone().any(|next| is_new(&next));
+            for next in each.filter(|next| !bans || is_new(next)) {
+                offer(follow(next.0, next.1));
             }
         }
         if best.is_empty() {
@@ -246,6 +255,17 @@ impl StepScores<'_> {
             )));
         }
         Ok(best)
+    }
+
+    /// Returns the tokens that would repeat an n-gram of a hypothesis or its prompt.
+    fn repeating(&self, hypothesis: &Row) -> BTreeSet<u32> {
+        let size = self.config.no_repeat_ngram_size;
+        if size == 0 {
+            return BTreeSet::new();
+        }
+        let prompt = self.sentences[hypothesis.sentence].prompt.as_slice();
+        let text = [prompt, &hypothesis.tokens].concat();
+        repeating_tokens(&text, size).into_iter().collect()
     }
 }
 

@@ -33,6 +33,7 @@ const READ: [&str; 22] = [
     "top_p",
     "min_p",
     "repetition_penalty",
+    "no_repeat_ngram_size",
     "early_stopping",
     "forced_bos_token_id",
     "forced_eos_token_id",
@@ -40,8 +41,7 @@ const READ: [&str; 22] = [
     "begin_suppress_tokens",
 ];
 /// Keys of generation that are not supported here.
-const UNSUPPORTED: [&str; 16] = [
-    "no_repeat_ngram_size",
+const UNSUPPORTED: [&str; 15] = [
     "encoder_no_repeat_ngram_size",
     "bad_words_ids",
     "force_words_ids",
@@ -204,6 +204,7 @@ impl<'a> Reader<'a> {
             max_len_a: 0.0,
             max_len_b: max.unwrap_or(NEW_TOKENS).saturating_sub(1).max(1),
             min_len: min.unwrap_or(0),
+            no_repeat_ngram_size: self.count("no_repeat_ngram_size", LONGEST).unwrap_or(0),
             at_limit,
             done_when: self.done_when(),
             first: first.first().copied(),
@@ -257,6 +258,7 @@ impl<'a> Reader<'a> {
             max_length: max_length.filter(|n| *n > 0 && tokens.is_none()),
             temperature: 0.0,
             repetition_penalty: penalty.unwrap_or(1.0),
+            no_repeat_ngram_size: self.count("no_repeat_ngram_size", LONGEST).unwrap_or(0),
             end: end.to_vec(),
             ..SamplingConfig::default()
         };
@@ -294,7 +296,6 @@ impl<'a> Reader<'a> {
             "epsilon_cutoff"
             | "eta_cutoff"
             | "diversity_penalty"
-            | "no_repeat_ngram_size"
             | "encoder_no_repeat_ngram_size" => number == Some(0.0),
             // Target texts and transcripts are searched for, never sampled.
             "do_sample" => !pairs || !drawn,

@@ -133,6 +133,7 @@ fn add_search(
         json!(search.max_len_b.saturating_add(1)),
     );
     file.insert("min_new_tokens".into(), json!(search.min_len));
+    add_ngrams(file, search.no_repeat_ngram_size);
     let first = search.first.or(marks.opening);
     file.extend(first.map(|id| ("forced_bos_token_id".to_owned(), json!(id))));
     for (key, ids) in [
@@ -181,6 +182,13 @@ fn add_beams(file: &mut Map<String, Value>, search: &BeamConfig, without: &mut V
     file.insert("length_penalty".into(), json!(penalty));
 }
 
+/// Adds the size of the n-grams that texts do not repeat, if there is one.
+fn add_ngrams(file: &mut Map<String, Value>, size: usize) {
+    if size > 0 {
+        file.insert("no_repeat_ngram_size".into(), json!(size));
+    }
+}
+
 fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig, searched: bool) {
     if sampling.is_default() && !searched {
         return;
@@ -196,6 +204,7 @@ fn add_sampling(file: &mut Map<String, Value>, sampling: &SamplingConfig, search
     }
     let penalty = json!(sampling.repetition_penalty);
     file.insert("repetition_penalty".into(), penalty);
+    add_ngrams(file, sampling.no_repeat_ngram_size);
     match sampling.max_length {
         Some(n) => file.insert("max_length".into(), json!(n)),
         None => {

@@ -135,6 +135,10 @@ impl LanguageModel for ImageConditionedDecoder<'_> {
         self.network.text.max_len()
     }
 
+    fn has_bounded_state(&self) -> bool {
+        self.network.text.has_bounded_state()
+    }
+
     fn cache_is_stale_after(&self, seen: usize) -> bool {
         self.network.text.cache_is_stale_after(seen)
     }

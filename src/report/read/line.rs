@@ -32,12 +32,7 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
     if let Ok(parsed) = serde_json::from_str(line) {
         return Some(parsed);
     }
-    let mut mended = line.to_string();
-    for name in ["-Infinity", "Infinity", "NaN", "-inf", "inf", "nan"] {
-        mended = mended
-            .replace(&format!(":{name}"), ":null")
-            .replace(&format!(": {name}"), ":null");
-    }
+    let mended = without_nonfinite(line);
     let parsed: Line<'_> = serde_json::from_str(&mended).ok()?;
     let owned = |numbers: Vec<(Cow<'_, str>, f64)>| {
         let numbers = numbers.into_iter();
@@ -55,6 +50,26 @@ pub fn parse(line: &str) -> Option<Line<'_>> {
         part_values: owned(parsed.part_values),
         numbers: owned(parsed.numbers),
     })
+}
+
+/// Returns a line with `null` instead of Python's names for numbers that are not finite. Strings stay as they are.
+fn without_nonfinite(line: &str) -> String {
+    const NAMES: [&str; 6] = ["-Infinity", "Infinity", "NaN", "-inf", "inf", "nan"];
+    let mut mended = String::with_capacity(line.len());
+    let (mut quoted, mut escaped, mut rest) = (false, false, line);
+    while let Some(next) = rest.chars().next() {
+        let name = NAMES.iter().find(|name| rest.starts_with(**name));
+        if let Some(name) = name.filter(|_| !quoted) {
+            mended.push_str("null");
+            rest = &rest[name.len()..];
+            continue;
+        }
+        quoted ^= next == '"' && !escaped;
+        escaped = next == '\\' && !escaped;
+        mended.push(next);
+        rest = &rest[next.len_utf8()..];
+    }
+    mended
 }
 
 impl<'de> Deserialize<'de> for Line<'de> {
@@ -174,5 +189,23 @@ impl<'de> Visitor<'de> for ScalarVisitor {
             }
         }
         Ok(Scalar::Numbers(numbers))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse;
+
+    #[test]
+    fn names_of_nonfinite_numbers_are_replaced_outside_strings_only() {
+        let line = r#"{"step": 3, "loss":NaN, "note": "it said \"loss :nan\" and x:inf", "lr": -Infinity, "items": 7}"#;
+        let parsed = parse(line).unwrap();
+        assert_eq!(
+            parsed.note.as_deref(),
+            Some(r#"it said "loss :nan" and x:inf"#)
+        );
+        assert_eq!((parsed.step, parsed.split.as_ref()), (3, "train"));
+        let numbers = parsed.numbers.iter().filter(|(_, n)| n.is_finite());
+        assert_eq!(numbers.map(|(_, n)| *n).collect::<Vec<_>>(), [7.0]);
     }
 }

@@ -58,7 +58,7 @@ impl Way {
     /// Settings that end texts as transformers does, parsed from the name of a set.
     fn named(name: &str) -> Self {
         let parts: Vec<&str> = name.split('_').collect();
-        let [beam, early, first, last] = parts[..] else {
+        let [beam, early, first, last, ngram] = parts[..] else {
             panic!("{name} is no set");
         };
         let beam = beam.parse().unwrap();
@@ -76,6 +76,7 @@ impl Way {
                     _ => AtLimit::Any,
                 },
                 first: first.parse().ok(),
+                no_repeat_ngram_size: ngram.parse().unwrap(),
                 ..Self::ended(beam).config
             },
         }
@@ -96,7 +97,7 @@ fn check(folder: &str) {
         .map(Way::named)
         .chain([1, 4].map(Way::ended))
         .collect();
-    assert_eq!(ways.len(), 11);
+    assert_eq!(ways.len(), 16);
     let marks: Vec<u32> = oracle
         .integers(&of("ids"))
         .1
@@ -118,7 +119,7 @@ fn check(folder: &str) {
     for way in ways {
         let (beam, config) = (way.config.beam, way.config);
         let sentence = SearchStart {
-            first: start,
+            prompt: vec![start],
             max_len: LIMIT - 1,
         };
         let mut reader = Reader {

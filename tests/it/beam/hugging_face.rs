@@ -103,7 +103,7 @@ fn the_texts_and_scores_of_every_beam_are_hugging_face_s() {
             ..BeamConfig::default()
         };
         let sentence = SearchStart {
-            first: PAD,
+            prompt: vec![PAD],
             max_len: limit - 1,
         };
         let mut reader = Reader {

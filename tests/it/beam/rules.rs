@@ -5,6 +5,7 @@ use formwork::generate::beam::{
     AverageConfig, BeamConfig, LengthLimit, LengthPenalty, TokenRules, search,
 };
 use formwork::tokenizer::{CharConfig, MarkNames, Tokenizer, TokenizerConfig};
+use std::collections::BTreeSet;
 
 #[test]
 fn lengths_and_banned_tokens_are_kept_to() {
@@ -41,6 +42,21 @@ fn lengths_and_banned_tokens_are_kept_to() {
                 !text.contains(&4) && text.first().is_some_and(|first| *first != 2),
                 "{text:?}"
             );
+        }
+    }
+    // No token occurs twice while others are left, the one before the text included.
+    for seed in 0..40 {
+        let config = BeamConfig {
+            n_best: 4,
+            no_repeat_ngram_size: 1,
+            suppress: vec![END],
+            ..BeamConfig::default()
+        };
+        let mut model = Model::new(1, random(seed, 8, 3.0));
+        let found = search(&mut model, &[sentence(9)], &rules(), &config).unwrap();
+        for text in found[0].iter().map(|h| &h.tokens) {
+            let once: BTreeSet<u32> = text.iter().take(6).copied().collect();
+            assert_eq!((once.len(), text.len()), (6, 9), "{text:?}");
         }
     }
     let mut model = Model::new(1, random(1, 8, 3.0));

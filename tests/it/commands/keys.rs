@@ -193,6 +193,8 @@ fn keys_are_listed_by_table_and_alone() {
         "{one}"
     );
     assert!(!one.contains("batch_size:"), "{one}");
+    let kinds = output(&["list", "keys", "schedule.kind"]);
+    assert_eq!(kinds, output(&["list", "keys", "schedule"]));
     // A table that occurs at several places is found at each of them.
     output(&["list", "keys", "model.layers[].attention"]);
     let (status, said) = failure(&["list", "keys", "model.atention"]);

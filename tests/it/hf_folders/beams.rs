@@ -39,12 +39,12 @@ fn the_command_finds_the_texts_and_scores_of_hugging_face() {
     let work = tempfile::tempdir().unwrap();
     for (way, count, flags) in [
         (
-            "3_1.0_unlikely_1_1.0",
+            "3_1.0_unlikely_1_1.0_0",
             1,
             &["--beam", "3", "--n-best", "3"][..],
         ),
         (
-            "3_2.0_settled_3_1.0",
+            "3_2.0_settled_3_1.0_0",
             3,
             &[
                 "--beams",
@@ -58,7 +58,7 @@ fn the_command_finds_the_texts_and_scores_of_hugging_face() {
             ],
         ),
         (
-            "4_0.5_full_3_1.0",
+            "4_0.5_full_3_1.0_0",
             3,
             &[
                 "--beam",
@@ -72,12 +72,12 @@ fn the_command_finds_the_texts_and_scores_of_hugging_face() {
             ],
         ),
         (
-            "3_-0.5_unlikely_1_1.0",
+            "3_-0.5_unlikely_1_1.0_0",
             1,
             &["--beam", "3", "--n-best", "3", "--length-penalty", "-0.5"],
         ),
         (
-            "3_1.0_unlikely_1_1.3",
+            "3_1.0_unlikely_1_1.3_0",
             1,
             &[
                 "--beam",
@@ -86,6 +86,22 @@ fn the_command_finds_the_texts_and_scores_of_hugging_face() {
                 "3",
                 "--repetition-penalty",
                 "1.3",
+            ],
+        ),
+        (
+            "2_0.0_unlikely_1_1.2_2",
+            1,
+            &[
+                "--beam",
+                "2",
+                "--n-best",
+                "2",
+                "--length-penalty",
+                "0",
+                "--repetition-penalty",
+                "1.2",
+                "--no-repeat-ngram-size",
+                "2",
             ],
         ),
     ] {

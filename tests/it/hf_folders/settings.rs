@@ -39,7 +39,7 @@ fn generated(run: &Path, flags: &[&str]) -> String {
 fn a_decoder_continues_as_its_folder_says() {
     let said = json!({
         "do_sample": true, "temperature": 0.6, "top_p": 0.9, "min_p": 0.02, "top_k": 7, "repetition_penalty": 1.4, "max_new_tokens": 9,
-        "num_beams": 3, "length_penalty": 2.0, "no_repeat_ngram_size": 2, "mystery_key": 5, "eos_token_id": [0, 35],
+        "num_beams": 3, "length_penalty": 2.0, "no_repeat_ngram_size": 2, "encoder_no_repeat_ngram_size": 2, "mystery_key": 5, "eos_token_id": [0, 35],
     });
     let (folder, work) = (gpt2(&said), tempfile::tempdir().unwrap());
     let (run, exported) = (work.path().join("run"), work.path().join("exported"));
@@ -47,7 +47,7 @@ fn a_decoder_continues_as_its_folder_says() {
     for listed in [
         "num_beams = 3",
         "length_penalty = 2.0",
-        "no_repeat_ngram_size = 2",
+        "encoder_no_repeat_ngram_size = 2",
         "mystery_key = 5",
     ] {
         assert!(told.contains(listed), "{listed}: {told}");
@@ -57,6 +57,7 @@ fn a_decoder_continues_as_its_folder_says() {
         "top_k",
         "min_p",
         "repetition_penalty",
+        " no_repeat_ngram_size",
         "eos_token_id",
     ] {
         assert!(!told.contains(&format!("{used} = ")), "{used}: {told}");
@@ -74,6 +75,8 @@ fn a_decoder_continues_as_its_folder_says() {
         "0.02",
         "--repetition-penalty",
         "1.4",
+        "--no-repeat-ngram-size",
+        "2",
     ];
     let plain = generated(&run, &[]);
     assert_eq!(plain, generated(&run, &same));
@@ -125,7 +128,8 @@ fn texts_for_texts_are_searched_for_as_the_folder_says() {
         ("num_beams", json!(3)),
         ("length_penalty", json!(0.5)),
         ("early_stopping", json!(true)),
-        ("no_repeat_ngram_size", json!(3)),
+        ("no_repeat_ngram_size", json!(2)),
+        ("encoder_no_repeat_ngram_size", json!(3)),
         ("repetition_penalty", json!(1.5)),
     ] {
         said[key] = value;
@@ -135,7 +139,10 @@ fn texts_for_texts_are_searched_for_as_the_folder_says() {
     let work = tempfile::tempdir().unwrap();
     let (run, exported) = (work.path().join("run"), work.path().join("exported"));
     let told = import(bart.path(), &run);
-    for listed in ["no_repeat_ngram_size = 3", "repetition_penalty = 1.5"] {
+    for listed in [
+        "encoder_no_repeat_ngram_size = 3",
+        "repetition_penalty = 1.5",
+    ] {
         assert!(told.contains(listed), "{listed}: {told}");
     }
     for used in ["forced_bos", "early_stopping", "max_length", "num_beams"] {

@@ -90,7 +90,7 @@ fn folder_of(run: &RunReward, places: &SearchPath) -> Result<PathBuf> {
     let folder = places.anchored(&run.path);
     run_dir::require_run(&folder).map_err(|error| {
         Error::usage(format!(
-            "[task.reward] path = {:?}: {error}; train that run first, or set its current path",
+            "[task.reward] path = {:?}: {error}; train that run first, or give the path where it is now",
             run.path
         ))
     })?;

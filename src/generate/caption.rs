@@ -121,7 +121,7 @@ impl<'a> Captioner<'a> {
         let room = self.limit().saturating_sub(opening.len());
         let (max_len, limit) = config.limited_len(0, Some(room));
         let before = &prompt[..prompt.len() - 1];
-        let sentence = SearchStart {
+        let start = SearchStart {
             prompt: prompt.clone(),
             max_len,
         };
@@ -137,7 +137,7 @@ impl<'a> Captioner<'a> {
                 model: Box::new(looking),
                 stop: &self.stop,
             };
-            let found = search(&mut model, &vec![sentence; some.len()], &rules, config)?;
+            let found = search(&mut model, &vec![start.clone(); some.len()], &rules, config)?;
             let text = |tokens: &[u32]| self.text(&opening, tokens);
             let texts = found
                 .into_iter()

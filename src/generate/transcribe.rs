@@ -139,7 +139,7 @@ impl<'a> Transcriber<'a> {
             )));
         }
         let (max_len, limit) = config.limited_len(0, Some(limit - begun));
-        let sentence = SearchStart {
+        let start = SearchStart {
             prompt: [before.as_slice(), &[self.opening.1]].concat(),
             max_len,
         };
@@ -153,7 +153,12 @@ impl<'a> Transcriber<'a> {
             for token in before {
                 model.next(&vec![*token; some.len()])?;
             }
-            let found = search(&mut model, &vec![sentence; some.len()], &self.rules, config)?;
+            let found = search(
+                &mut model,
+                &vec![start.clone(); some.len()],
+                &self.rules,
+                config,
+            )?;
             let text = |tokens: &[u32]| self.tokenizer.decode_text(tokens);
             let texts = found
                 .into_iter()

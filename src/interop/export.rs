@@ -246,7 +246,9 @@ fn unreadable(error: Error) -> Declined {
     };
     let faults = faults.into_iter().map(|fault| fault.message);
     Declined {
-        differences: faults.map(|why| format!("its config.json would not be valid: {why}")).collect(),
+        differences: faults
+            .map(|why| format!("its config.json would not be valid: {why}"))
+            .collect(),
         ..Declined::default()
     }
 }

@@ -111,7 +111,9 @@ fn check_values(path: &Path, object: &Map<String, Value>, shape: SpeechShape) ->
                 shape.n_frames
             ),
             ("do_normalize", _) if *value != json!(false) => {
-                format!("`do_normalize` = {value} must be false: recordings are not normalised here")
+                format!(
+                    "`do_normalize` = {value} must be false: recordings are not normalised here"
+                )
             }
             ("chunk_length" | "do_normalize", _) | (_, Some(_)) => continue,
             (name, None) if IGNORED.contains(&name) => continue,

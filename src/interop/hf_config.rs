@@ -265,9 +265,7 @@ impl<'a> HfConfig<'a> {
         let most = max_count(key);
         match value.as_u64() {
             Some(n) if (1..=most).contains(&n) => return Some(n as usize),
-            Some(n) if n > most => self.fault(format!(
-                "`{key}` = {n} must be at most {most}"
-            )),
+            Some(n) if n > most => self.fault(format!("`{key}` = {n} must be at most {most}")),
             _ => self.fault(format!(
                 "`{key}` = {value} is not a whole number of at least 1"
             )),
@@ -323,7 +321,10 @@ impl<'a> HfConfig<'a> {
 
     /// An activation function by its HF name.
     pub fn activation(&self, key: &str, default: &str) -> Activation {
-        let wanted = format!("the name of an activation function{}", suggestion("", ACTIVATIONS));
+        let wanted = format!(
+            "the name of an activation function{}",
+            suggestion("", ACTIVATIONS)
+        );
         let name = self.typed(key, &wanted, Value::as_str);
         self.activation_named(key, name.unwrap_or(default))
     }

@@ -50,9 +50,7 @@ impl HfConfig<'_> {
             .filter(given)
             .collect();
         if given.len() == 2 {
-            self.warn(
-                "`rope_parameters` has no effect with `rope_scaling`, as in transformers 5",
-            );
+            self.warn("`rope_parameters` has no effect with `rope_scaling`, as in transformers 5");
         }
         let scaling = self.nested(given.first().unwrap_or(&"rope_parameters"));
         let theta = self.real(keys.theta, keys.default_theta);

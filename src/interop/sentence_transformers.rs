@@ -113,7 +113,9 @@ pub fn read(dir: &Path) -> Result<Option<Modules>> {
     };
     found.max_length = longest.filter(|n| *n > 0).map(|n| n as usize);
     if limits.get("do_lower_case") == Some(&json!(true)) {
-        let said = format!("{LIMITS}: do_lower_case = true (convert texts to lower case before they are read)");
+        let said = format!(
+            "{LIMITS}: do_lower_case = true (convert texts to lower case before they are read)"
+        );
         found.ignored.push(said);
     }
     found.ignored.extend(prompts(&object(&dir.join(PROMPTS))?));

@@ -280,7 +280,10 @@ fn a_run_does_not_go_on_with_other_data_by_itself() {
     let taken = fs::read(&file).unwrap();
     fs::write(&file, &text).unwrap();
     let (_, said) = failure(&command(&["resume", &shown], &["train.steps=7"]));
-    assert!(said.contains("differs from the one that the run read last"), "{said}");
+    assert!(
+        said.contains("differs from the one that the run read last"),
+        "{said}"
+    );
     fs::write(&file, taken).unwrap();
     // The new data is known from now on.
     output(&command(&["resume", &shown], &["train.steps=7"]));

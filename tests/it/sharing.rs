@@ -238,10 +238,7 @@ fn faults_of_sharing_name_the_key_and_the_remedy() {
     };
     let all = "model.share_layers={ kind = \"all\" }";
     for (sets, words) in [
-        (
-            &[all, "model.n_layers=1"][..],
-            "there is only 1 layer",
-        ),
+        (&[all, "model.n_layers=1"][..], "there is only 1 layer"),
         (
             &["model.share_layers={ kind = \"all\", groups = 2 }"],
             "share_layers has no effect: each of 2 layers has its own parameters; use fewer groups, or remove it",

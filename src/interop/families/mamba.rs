@@ -53,7 +53,9 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says");
+        hf.fault(
+            "`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says",
+        );
     }
     let d_model = hf.count(&["hidden_size"], 768);
     let given = hf.count_if_any(&["expand"]);
@@ -61,9 +63,7 @@ fn read(hf: &HfConfig) -> HfShape {
     let channels = hf.count_if_any(&["intermediate_size"]);
     let other = channels.is_some_and(|channels| channels != expand.saturating_mul(d_model));
     if other && (given.is_some() || hf.get("expand").is_none()) {
-        hf.fault(
-            "`intermediate_size` must be `expand` times `hidden_size`, as in the class",
-        );
+        hf.fault("`intermediate_size` must be `expand` times `hidden_size`, as in the class");
     }
     let automatic = hf.get("time_step_rank").is_none_or(|rank| rank == "auto");
     // Initial step sizes no longer matter once there are weights.

@@ -55,7 +55,9 @@ fn read(hf: &HfConfig) -> HfShape {
     }
     super::mamba::warn_of_rescaling(hf);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says");
+        hf.fault(
+            "`hidden_act` must be \"silu\": the gate always uses it, whatever config.json says",
+        );
     }
     let d_model = hf.count(&["hidden_size"], 4096);
     let eps = hf.real("layer_norm_epsilon", EPS);

@@ -41,7 +41,9 @@ fn read(hf: &HfConfig) -> HfShape {
     llama::require_no_biases(hf, &["mlp_bias"]);
     let mut config = llama::config_with_rotary(hf, keys);
     if hf.activation("hidden_act", "silu") != Activation::Silu {
-        hf.fault("`hidden_act` must be \"silu\": the convolutions of the delta networks also use it");
+        hf.fault(
+            "`hidden_act` must be \"silu\": the convolutions of the delta networks also use it",
+        );
     }
     let eps = hf.real("rms_norm_eps", 1e-6);
     let norm = super::zero_centered(eps);

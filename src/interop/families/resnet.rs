@@ -93,7 +93,9 @@ pub(super) fn numbers(hf: &HfConfig, key: &str, default: &[usize]) -> Vec<usize>
             list.into_iter().map(|n| n as usize).collect()
         }
         _ => {
-            hf.fault(format!("`{key}` = {value} is not a list of whole numbers of at least 1"));
+            hf.fault(format!(
+                "`{key}` = {value} is not a list of whole numbers of at least 1"
+            ));
             default.to_vec()
         }
     }

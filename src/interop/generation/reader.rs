@@ -15,7 +15,7 @@ const NEW_TOKENS: usize = 20;
 const LONGEST: u64 = 1 << 20;
 
 /// Keys that are read.
-const READ: [&str; 22] = [
+const READ: [&str; 23] = [
     "decoder_start_token_id",
     "bos_token_id",
     "eos_token_id",
@@ -148,7 +148,9 @@ impl<'a> Reader<'a> {
         let (end, pad) = (self.tokens("eos_token_id"), self.tokens("pad_token_id"));
         let mut without_place = self.unsupported();
         if end.len() > 1 && self.of.uses_beam_search() {
-            without_place.push(format!("eos_token_id: only the first of {end:?} ends a text"));
+            without_place.push(format!(
+                "eos_token_id: only the first of {end:?} ends a text"
+            ));
         }
         let search = self.search(&end, &mut without_place);
         ImportedGeneration {

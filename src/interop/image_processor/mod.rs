@@ -170,7 +170,8 @@ pub fn write(dir: &Path, shape: &Shape, family: &str) -> Result<Vec<String>> {
         "the processor of the folder rounds differently between rows and columns: resized pixels may differ by 1/255".to_owned()
     });
     let whole = (cut && idefics).then(|| {
-        "the processor of Idefics stretches images instead of cropping them to the centre".to_owned()
+        "the processor of Idefics stretches images instead of cropping them to the centre"
+            .to_owned()
     });
     Ok(grey.into_iter().chain(ours).chain(whole).collect())
 }

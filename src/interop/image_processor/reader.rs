@@ -202,8 +202,7 @@ impl Reader {
         let crop = crops.then(|| self.size("crop_size", false).or(class.crop()));
         let crop = crop.flatten();
         if crops && crop.is_none() && self.get("crop_size").is_none() {
-            let message =
-                "`do_center_crop` = true without `crop_size`: the class has no default, so the key is needed";
+            let message = "`do_center_crop` = true without `crop_size`: the class has no default, so the key is needed";
             self.faults.push(message.into());
         }
         let crop = crop.map(|crop| match crop {

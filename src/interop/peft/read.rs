@@ -74,7 +74,9 @@ pub fn read(dir: &Path, base: &Base) -> Result<Adapter> {
     for (path, scale, factors) in reader.found {
         let factors = factors.padded_to_rank(lora.rank, (scale / lora.scale()) as f32);
         if !factors.b.values.iter().all(|x| x.is_finite()) || !(scale as f32).is_normal() {
-            let fault = format!("the scale {scale} of the adapter of `{path}` is outside the range of 32-bit floats");
+            let fault = format!(
+                "the scale {scale} of the adapter of `{path}` is outside the range of 32-bit floats"
+            );
             return Err(faults_error(config.file(), vec![fault]));
         }
         let [b, a] = lora::factors_of(&path);

@@ -162,7 +162,11 @@ fn keys_that_go_with_a_kind_are_named() {
         vec!["sweep", &file, "--dry-run", "--no-probe", "--run", &run],
     ] {
         let said = told(&arguments);
-        assert_eq!(said.matches("is dropped").count(), 1, "{arguments:?}: {said}");
+        assert_eq!(
+            said.matches("is dropped").count(),
+            1,
+            "{arguments:?}: {said}"
+        );
         assert!(
             said.contains("lion`: optimizer.kind = \"lion\" replaces"),
             "{said}"

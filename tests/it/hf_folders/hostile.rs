@@ -215,7 +215,11 @@ fn what_no_command_could_open() {
         config["torch_dtype"] = json!("float32");
         std::fs::write(path, config.to_string()).unwrap();
     });
-    refused("a larger tokenizer", more.path(), &["belongs to another model"]);
+    refused(
+        "a larger tokenizer",
+        more.path(),
+        &["belongs to another model"],
+    );
     let broken = changed("llama_1", |dir| {
         let (header, mut data) = parts(&dir.join(WEIGHTS));
         let (_, first) = header

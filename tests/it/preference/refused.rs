@@ -46,7 +46,8 @@ fn what_does_not_fit_is_refused_with_its_place() {
     );
     let said = refused(at, &["check", "nothing.toml"]);
     assert!(said.contains("has no reference: set [init] from"), "{said}");
-    let hides = "cannot hide documents from each other, which [data] kind = \"preferences\" requires";
+    let hides =
+        "cannot hide documents from each other, which [data] kind = \"preferences\" requires";
     for (sets, wanted) in [
         (
             vec!["model.attention={kind=\"memory_compressed\", n_heads=2}"],

@@ -334,7 +334,7 @@ fn sources_side_by_side_are_as_one_by_one_and_leave_when_they_are_done() {
         let found = search(&mut together, &sources, &rules(), &config).unwrap();
         for (source, found) in sources.iter().zip(found) {
             let mut alone = Model::new(1, &model);
-            let one = search(&mut alone, &[*source], &rules(), &config).unwrap();
+            let one = search(&mut alone, std::slice::from_ref(source), &rules(), &config).unwrap();
             assert_eq!(one[0], found);
         }
         assert_eq!(together.calls[0], 11);

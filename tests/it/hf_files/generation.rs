@@ -30,6 +30,7 @@ fn generation_settings_go_both_ways() {
         max_len_a: 0.0,
         max_len_b: 140,
         min_len: 55,
+        no_repeat_ngram_size: 3,
         at_limit: AtLimit::Any,
         done_when: DoneWhen::Full,
         first: Some(0),
@@ -40,7 +41,6 @@ fn generation_settings_go_both_ways() {
     assert_eq!(
         found.unsupported,
         [
-            "no_repeat_ngram_size = 3",
             "do_sample = true",
             "top_p = 0.9",
             "eos_token_id: only the first of [2, 5] ends a text"

@@ -68,7 +68,7 @@ impl Captions {
         match self.source.get(self.numbers[place], 0)? {
             Item::Captioned(item) => Ok(item.image),
             Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Spoken(_) => {
-                Err(Error::run("an image has become something else"))
+                Err(Error::run("the source did not return an image"))
             }
         }
     }
@@ -81,7 +81,7 @@ impl Captions {
         match self.source.get(self.numbers[place], 0)? {
             Item::Spoken(item) => Ok(item.speech),
             Item::Text(_) | Item::Pair(_) | Item::Image(_) | Item::Captioned(_) => {
-                Err(Error::run("a recording has become something else"))
+                Err(Error::run("the source did not return a recording"))
             }
         }
     }

@@ -90,7 +90,7 @@ pub(super) fn collate(items: &[Item], widths: Widths) -> Content {
     }
 }
 
-const ONE_KIND: &str = "a source gives one kind of example";
+const ONE_KIND: &str = "a source returns one kind of example";
 
 fn texts(items: &[Item], cols: usize) -> TextBatch {
     let items = || {

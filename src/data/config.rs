@@ -264,7 +264,7 @@ impl DataConfig {
             (false, None) => {}
             (false, Some(other)) if *other == TokenizerConfig::characters() => {}
             (false, Some(other)) => faults.push(format!(
-                "[tokenizer] kind = \"{}\" has no effect: {kind} brings its own alphabet; leave [tokenizer] out",
+                "[tokenizer] kind = \"{}\" has no effect: {kind} has its own alphabet; remove [tokenizer]",
                 other.kind(),
             )),
         }

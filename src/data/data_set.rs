@@ -63,14 +63,18 @@ impl Request<'_> {
 /// The fault of a kind of data without text, for a task that masks tokens.
 pub(super) fn masking_unsupported() -> Vec<String> {
     vec![
-        "[data] this kind has no text in which tokens could be masked; see formwork list data"
+        "[data] this kind has no text in which tokens can be masked; see formwork list data"
             .into(),
     ]
 }
 
 /// The fault of a kind of data without pairs, for a task that encodes both texts of a pair separately.
 pub(super) fn pairs_unsupported() -> Vec<String> {
-    vec!["[data] this kind has no pairs of texts that are read alone, and no captions; use kind = \"pairs\", or \"captioned_images\" for images".into()]
+    vec![
+        "[data] this kind has no pairs of texts that can be encoded separately, and no captions; use kind = \"pairs\", or \
+         \"captioned_images\" for images"
+            .into(),
+    ]
 }
 
 /// The fault of a kind of data without recordings, for a task that aligns texts with recordings.

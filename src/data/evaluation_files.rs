@@ -91,7 +91,7 @@ impl DataConfig {
                     _ => "",
                 };
                 return Err(Error::usage(format!(
-                    "the run's [data] kind = \"{}\" is generated and reads no files: leave --data out{labelled}",
+                    "the run's [data] kind = \"{}\" is generated and reads no files; remove --data{labelled}",
                     self.kind()
                 )));
             }
@@ -110,7 +110,7 @@ impl DataConfig {
         );
         if let (Some(second), true) = (files.get(1), alone) {
             return Err(Error::usage(format!(
-                "--data {}: data of kind `{}` lies in one file or folder; leave the second out",
+                "--data {}: data of kind `{}` is one file or folder; remove the second",
                 second.display(),
                 asked.kind()
             )));
@@ -118,8 +118,8 @@ impl DataConfig {
         if matches!(&asked, Self::Text(c) if c.retrieval.as_ref().is_some_and(|c| c.path.is_none()))
         {
             return Err(Error::usage(
-                "the database of the run is its training text, whose place --data takes: leave it out, or name the database's \
-                 files in [data.retrieval] path",
+                "the database of the run is its training text, which --data replaces; remove --data, or name the files \
+                 of the database in [data.retrieval] path",
             ));
         }
         Ok(match asked {

@@ -164,13 +164,13 @@ impl DataSet for ImportedConfig {
         let (images, tokens) = (self.gives.has_images(), self.gives.has_tokens());
         if images != self.image.is_some() || tokens != (self.context > 0) {
             faults.push(
-                "[data] kind = \"none\" has `context` for texts, and `image` = [channels, height, width] for images"
+                "[data] kind = \"none\" needs `context` only for texts, and `image` = [channels, height, width] only for images"
                     .into(),
             );
         }
         if self.gives.has_speech() != self.speech.is_some() {
             faults.push(
-                "[data] kind = \"none\" has `speech` = { n_mels = 80, n_frames = 3000 } for recordings, and for them alone"
+                "[data] kind = \"none\" needs `speech` = { n_mels = 80, n_frames = 3000 } for recordings, and only for them"
                     .into(),
             );
         }
@@ -181,12 +181,12 @@ impl DataSet for ImportedConfig {
             let (most, fewest) = (speech::MOST_MELS, speech::LogMel::FEWEST_FRAMES);
             if n_mels > most {
                 faults.push(format!(
-                    "[data] speech has n_mels = {n_mels}, which must be 1 to {most}, or 0 for samples; Whisper has 80, and 128 since large-v3"
+                    "[data] speech: n_mels = {n_mels} must be between 1 and {most}, or 0 for samples; Whisper uses 80, and 128 since large-v3"
                 ));
             }
             if n_frames < fewest {
                 faults.push(format!(
-                    "[data] speech has n_frames = {n_frames}, which must be at least {fewest}; Whisper has 3000"
+                    "[data] speech: n_frames = {n_frames} must be at least {fewest}; Whisper uses 3000"
                 ));
             }
         }

@@ -6,7 +6,7 @@ use crate::kind::Kind;
 pub const KINDS: &[Kind] = &[
     Kind {
         kind: "text",
-        summary: "text files, folders, patterns, JSONL, Parquet, Arrow; plain, gzipped or Zstandard; mixtures with weights",
+        summary: "text files, folders, patterns, JSONL, Parquet, Arrow; plain, gzip or Zstandard; weighted mixtures",
         source: "windows as in nanoGPT; packed documents as in GPT-2 and GPT-3",
         example: "[data]\nkind = \"text\"\npath = \"tinyshakespeare/input.txt\"\ncontext = 256",
     },
@@ -18,19 +18,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "copy",
-        summary: "abc=abc",
+        summary: "copying strings: abc=abc",
         source: "Graves et al., arXiv:1410.5401, section 4.1",
         example: "[data]\nkind = \"copy\"\nlength = 12",
     },
     Kind {
         kind: "reverse",
-        summary: "abc=cba",
+        summary: "reversing strings: abc=cba",
         source: "Sutskever et al., arXiv:1409.3215, on reversing",
         example: "[data]\nkind = \"reverse\"\nlength = 12",
     },
     Kind {
         kind: "sort",
-        summary: "bca=abc",
+        summary: "sorting strings: bca=abc",
         source: "Graves et al., arXiv:1410.5401, section 4.5",
         example: "[data]\nkind = \"sort\"\nlength = 12",
     },
@@ -48,13 +48,13 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "dates",
-        summary: "the 3rd of May 1998 to 1998-05-03: a translation that needs no file",
+        summary: "dates, a translation that needs no file: the 3rd of May 1998 to 1998-05-03",
         source: "",
         example: "[data]\nkind = \"dates\"",
     },
     Kind {
         kind: "number_words",
-        summary: "four hundred and seven to 407",
+        summary: "number words to digits: four hundred and seven to 407",
         source: "",
         example: "[data]\nkind = \"number_words\"",
     },
@@ -75,7 +75,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "shapes",
-        summary: "drawn circles, squares, triangles and others, anywhere, turned, in noise",
+        summary: "drawn circles, squares, triangles and other shapes, at random positions and angles, in noise",
         source: "",
         example: "[data]\nkind = \"shapes\"\nsize = 28",
     },
@@ -87,13 +87,13 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "captioned_images",
-        summary: "images with captions: PNG and JPEG files that a table names, TSV, CSV or JSONL; crop, flip, RandAugment, erasing",
+        summary: "images with captions: PNG and JPEG files named in a TSV, CSV or JSONL table; crop, flip, RandAugment, erasing",
         source: "Radford et al., arXiv:2103.00020; a table as `metadata.jsonl` of Hugging Face's image folders",
         example: "[data]\nkind = \"captioned_images\"\npath = \"pictures/metadata.jsonl\"\nsize = [64, 64]\nchannels = 3",
     },
     Kind {
         kind: "captioned_shapes",
-        summary: "drawn: a red circle left of a blue square, with captions whose combinations training never shows",
+        summary: "drawn shapes with captions: a red circle left of a blue square; test combinations never seen in training",
         source: "",
         example: "[data]\nkind = \"captioned_shapes\"",
     },
@@ -105,7 +105,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "dialled_digits",
-        summary: "drawn: telephone numbers as their dialling tones, with the digits as transcript",
+        summary: "generated telephone numbers as dialling tones, with the digits as transcript",
         source: "ITU-T Recommendation Q.23",
         example: "[data]\nkind = \"dialled_digits\"",
     },
@@ -123,19 +123,19 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "conversations",
-        summary: "messages of a user and an assistant, whose answers are learnt; any table by a template for each message",
+        summary: "messages of a user and an assistant, trained on the answers; any table with a template for each message",
         source: "Ouyang et al., arXiv:2203.02155; transformers' chat templates",
         example: "[data]\nkind = \"conversations\"\npath = \"chats.jsonl\"\ncontext = 512",
     },
     Kind {
         kind: "preferences",
-        summary: "a prompt with a better and a worse way to go on, as texts or as messages",
+        summary: "prompts with a better and a worse continuation, as texts or as messages",
         source: "Ouyang et al., arXiv:2203.02155; Rafailov et al., arXiv:2305.18290",
         example: "[data]\nkind = \"preferences\"\npath = \"preferences.jsonl\"\ncontext = 512",
     },
     Kind {
         kind: "questions",
-        summary: "questions whose answers stand in a context: JSON in SQuAD's format of version 1.1 or 2.0, or rows of JSONL, Parquet or Arrow",
+        summary: "questions with answers in a context: SQuAD JSON (version 1.1 or 2.0), or rows of JSONL, Parquet or Arrow",
         source: "Rajpurkar et al., arXiv:1606.05250, arXiv:1806.03822",
         example: "[data]\nkind = \"questions\"\npath = \"squad_part/dev_v2_5_articles.json.gz\"\nvalid_fraction = 0.2",
     },
@@ -147,7 +147,7 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "people",
-        summary: "letters about invented people, whose facts stand in a register: text that neighbours tell of",
+        summary: "letters about invented people, whose facts are in a register; text for retrieval from similar texts",
         source: "",
         example: "[data]\nkind = \"people\"",
     },
@@ -159,13 +159,13 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "themes",
-        summary: "short texts, and which of six themes they mention, any number of them",
+        summary: "short texts with the themes that they mention, any number of six",
         source: "",
         example: "[data]\nkind = \"themes\"",
     },
     Kind {
         kind: "right_and_wrong",
-        summary: "12+34=046 before 12+34=048: sums with their right answer and a wrong one",
+        summary: "sums with a right and a wrong answer: 12+34=046 before 12+34=048",
         source: "",
         example: "[data]\nkind = \"right_and_wrong\"",
     },
@@ -177,13 +177,13 @@ pub const KINDS: &[Kind] = &[
     },
     Kind {
         kind: "article_halves",
-        summary: "whether two texts are halves of one article, of files in WikiText's form",
+        summary: "pairs of texts with the class whether they are halves of one article, from files in WikiText's format",
         source: "after the retrieval of Tay et al., arXiv:2011.04006, section 2.2",
         example: "[data]\nkind = \"article_halves\"\npath = \"wikitext2/train.txt\"\nvalid_path = \"wikitext2/valid.txt\"",
     },
     Kind {
         kind: "pathfinder",
-        summary: "drawn: whether a dashed path joins two circles; as images or as sequences of pixels",
+        summary: "drawn images with the class whether a dashed path joins two circles; also as sequences of pixels",
         source: "Linsley et al., arXiv:1805.08315; Tay et al., arXiv:2011.04006, section 2.2",
         example: "[data]\nkind = \"pathfinder\"",
     },

@@ -321,14 +321,14 @@ fn faults_name_the_row_and_the_remedy() {
             r#"{"messages": [{"role": "user"}]}"#,
             &["chats.jsonl:1", "message 1", "`content`"],
         ),
-        (r#"{"messages": "x"}"#, &["chats.jsonl:1", "no JSON"]),
+        (r#"{"messages": "x"}"#, &["chats.jsonl:1", "not JSON"]),
         (
             r#"{"messages": [{"role": "user", "content": "x"}]}"#,
             &["train split", "the role `assistant`", "`user`"],
         ),
         (
             r#"{"messages": [{"from": "human", "value": "x"}, {"from": "gpt", "value": "y"}], "tools": {}}"#,
-            &["chats.jsonl:1", "`tools` is no list"],
+            &["chats.jsonl:1", "`tools` is not a list"],
         ),
     ] {
         let said = check(CHATS, line);
@@ -343,7 +343,7 @@ fn faults_name_the_row_and_the_remedy() {
     let broken = format!("{CHATS}[[data.turns]]\nrole = \"user\"\ncontent = \"{{{{ text\"\n");
     let said = check(&broken, r#"{"text": "x"}"#);
     assert!(
-        said.contains("turns") && said.contains("assistant") && said.contains("no Jinja"),
+        said.contains("turns") && said.contains("assistant") && said.contains("not valid Jinja"),
         "{said}"
     );
 }

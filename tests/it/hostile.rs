@@ -272,7 +272,7 @@ fn a_model_that_no_memory_holds_is_refused_before_it_is_made() {
             .unwrap();
         let said = String::from_utf8_lossy(&ended.stderr);
         assert_eq!(ended.status.code(), status, "{limit}: {said}");
-        let small = said.contains("KiB of memory") && said.contains("gives 1.00 KiB;");
+        let small = said.contains("KiB of memory") && said.contains("allows 1.00 KiB;");
         assert!(small || limit != "1K", "{said}");
     }
 }

@@ -268,7 +268,7 @@ fn a_first_line_that_names_columns_is_told_with_the_flag() {
     let (status, said) = failure(&["eval", &run, "--data", &file]);
     assert_eq!(status, 2, "{said}");
     let place = "named.tsv:1: the run was not trained on the label `label`";
-    let remedy = "; where the first line names the columns, add --set data.header=true";
+    let remedy = "; if the first line names the columns, add --set data.header=true";
     assert!(said.contains(place) && said.contains(remedy), "{said}");
     output(&["eval", &run, "--data", &file, "--set", "data.header=true"]);
     // Further down, it is a label like any other.

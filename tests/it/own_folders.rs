@@ -55,7 +55,7 @@ fn files_that_are_no_pictures_are_told_and_change_no_run() {
     let experiment = root.join("pictures.toml").display().to_string();
     let trained = ["train", &experiment, "--plain", "--run", &run];
     let trained = shown(&formwork(&trained).output().unwrap());
-    let told = "a file that is no image is passed over: notes.txt";
+    let told = "a file that is not an image is ignored: notes.txt";
     assert_eq!(trained.matches(told).count(), 1, "{trained}");
     // Such files may be added and removed.
     fs::write(shapes.join("dark/Thumbs.db"), "made by a viewer").unwrap();
@@ -63,7 +63,7 @@ fn files_that_are_no_pictures_are_told_and_change_no_run() {
     fs::remove_file(shapes.join("notes.txt")).unwrap();
     output(&["resume", &run, "--quiet", "--set", "train.steps=3"]);
     let checked = shown(&formwork(&["check", &experiment]).output().unwrap());
-    let told = "a file that is no image is passed over: dark/Thumbs.db";
+    let told = "a file that is not an image is ignored: dark/Thumbs.db";
     assert!(checked.contains(told), "{checked}");
 }
 

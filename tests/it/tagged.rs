@@ -298,18 +298,18 @@ fn faults_of_numbers_name_their_place() {
             "{status}: {said}"
         );
     };
-    let says = &["train.tsv:2", "the score `much` is no number"];
+    let says = &["train.tsv:2", "the score `much` is not a number"];
     refused(SCORED, "good\t1\nbad\tmuch\n", says);
     refused(
         SCORED,
         "good\t1\nbad\tinf\n",
-        &["the score `inf` is no number"],
+        &["the score `inf` is not a number"],
     );
-    let says = &["train.tsv:2", "the score `NaN` is no number"];
+    let says = &["train.tsv:2", "the score `NaN` is not a number"];
     refused(SCORED, "good\t1\nbad\tNaN\n", says);
     let as_classes = SCORED.replace("score = 2", "label = 2");
     let as_classes = as_classes.replace("regression", "text_classification");
-    let says = &["own.toml", "numbers such as 0.5", "score = 2"];
+    let says = &["own.toml", "numbers, for example 0.5", "score = 2"];
     refused(&as_classes, "good\t1\nbad\t0.5\n", says);
     let both = SCORED.replace("score = 2", "score = 2\nlabel = 3");
     refused(&both, "good\t1\n", &["label has no effect beside score"]);

@@ -130,7 +130,7 @@ impl DataSet for CaptionedImagesConfig {
         faults.extend(context_fault(self.context));
         if self.augment.mixing().is_some() {
             let rule =
-                "augment: mixup and cutmix mix classes, and captions are none; leave them out";
+                "augment: mixup and cutmix mix classes, but captions are not classes; remove them";
             faults.push(format!("[data] {rule}"));
         }
         faults.extend(self.augment.faults());

@@ -96,7 +96,7 @@ impl Described for CaptionedImagesConfig {
         files.retain(|file| self.is_table(file));
         if files.is_empty() {
             return Err(Error::usage(format!(
-                "[data] path = {}: no table of captions; one is a .tsv, .csv or .jsonl file, or says by `format` how it is written. \
+                "[data] path = {}: there is no table of captions; name a .tsv, .csv or .jsonl file, or set `format`. \
                  Images in a folder for each class are for formwork eval with --prompt or --class",
                 path.display()
             )));
@@ -107,7 +107,7 @@ impl Described for CaptionedImagesConfig {
     fn of_table(&self, split: Split, path: &Path, folder: &Path) -> Result<Vec<Example>> {
         if columnar::is_columnar(path) {
             return Err(Error::usage(format!(
-                "[data] path = {} is a table of columns; captions are read from TSV, CSV or JSONL beside the files of images",
+                "[data] path = {} is a Parquet or Arrow table, but captions are read from TSV, CSV or JSONL beside the image files",
                 path.display()
             )));
         }
@@ -123,11 +123,11 @@ impl Described for CaptionedImagesConfig {
             if !file.is_file() {
                 let numbered = matches!(layout.label, Column::Number(_));
                 let hint = match row.line == 1 && numbered && !layout.header {
-                    true => "; where the first line names the columns, set header = true",
+                    true => "; if the first line names the columns, set header = true",
                     false => "",
                 };
                 return Err(Error::run(format!(
-                    "{place}: there is no image {}; `images` names the folder in which they lie{hint}",
+                    "{place}: there is no image {}; set `images` to the folder of the images{hint}",
                     file.display()
                 )));
             }

@@ -57,7 +57,7 @@ impl Inputs for Images {
 
     fn item(&self, sample: u64, draw: u64, ids: &[i32], number: &u64) -> Result<Item> {
         let Item::Image(image) = self.images.get(sample, draw)? else {
-            return Err(Error::run("an image has become something else"));
+            return Err(Error::run("the source did not return an image"));
         };
         let captioned = CaptionedItem::new(image, ids.to_vec(), *number, self.written);
         Ok(Item::Captioned(captioned))

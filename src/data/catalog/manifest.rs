@@ -115,7 +115,7 @@ impl FileEntry {
         }
         let wanted = self.sha256.as_ref().or(self.unpacked_sha256.as_ref());
         Err(Error::run(format!(
-            "{} is not the file that the manifest names: SHA-256 {found}, wanted {}{}",
+            "{} is not the file that the manifest names: its SHA-256 is {found}, expected {}{}",
             path.display(),
             wanted.map_or("(none)", String::as_str),
             if self.sha256.is_none() {
@@ -151,8 +151,8 @@ impl Manifest {
             let origin = file.url.is_some() != file.made.is_some();
             if !inside || !summed || !origin {
                 return Err(Error::run(format!(
-                    "{}: the file `{}` needs a path inside the data set's folder, one of sha256 and unpacked_sha256, \
-                     and one of url and made",
+                    "{}: the file `{}` needs a path inside the data set's folder, exactly one of sha256 and unpacked_sha256, \
+                     and exactly one of url and made",
                     place.display(),
                     file.path.display()
                 )));

@@ -128,7 +128,7 @@ fn download(
 ) -> Result<()> {
     let failed = |why: String| {
         Error::run(format!(
-            "cannot fetch {url}: {why}; try again to go on, or use --from with a folder that has the file"
+            "cannot fetch {url}: {why}; try again to continue, or use --from with a folder that contains the file"
         ))
     };
     let limit = file.first_bytes.unwrap_or(u64::MAX);
@@ -155,7 +155,7 @@ fn download(
         206 => (had, OpenOptions::new().append(true).open(part)),
         200 => (0, File::create(part)),
         416 => return Ok(()),
-        _ => return Err(failed(format!("the server answers {status}"))),
+        _ => return Err(failed(format!("the server returned status {status}"))),
     };
     let target = target.as_mut().map_err(|e| failed(e.to_string()))?;
     let mut body = response.into_body().into_reader().take(limit - from);

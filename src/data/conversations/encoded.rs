@@ -117,7 +117,7 @@ impl<'a> Encoder<'a> {
     /// Describes what conversations that are left out for their length lack.
     pub(super) fn length_reason(&self) -> String {
         let lacks = match self.drop_too_long {
-            true => "no answer that ends",
+            true => "no complete answer",
             false => "no token of an answer",
         };
         format!("{lacks} within context = {}", self.context)
@@ -184,7 +184,7 @@ pub(super) fn notes(left_out: &PerSplit<usize>, why: &str) -> Vec<String> {
     each.filter(|(_, count)| *count > 0)
         .map(|(split, count)| {
             format!(
-                "{count} conversation(s) of the {} split have {why} and are left out",
+                "{count} conversation(s) of the {} split are left out: they have {why}",
                 split.name()
             )
         })

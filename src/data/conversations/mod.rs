@@ -131,20 +131,20 @@ impl ConversationsConfig {
         }
         if self.messages.is_some() {
             faults.push(
-                "[data] messages has no effect beside turns, which make the messages; leave one of them out"
+                "[data] messages has no effect beside turns, which build the messages; remove one of them"
                     .into(),
             );
         }
         if self.turns.iter().all(|turn| turn.role != ASSISTANT) {
             faults.push(
-                "[data] turns: none has role = \"assistant\", so that there is nothing to learn"
+                "[data] turns: no turn has role = \"assistant\", so there is nothing to train on"
                     .into(),
             );
         }
         for (number, turn) in self.turns.iter().enumerate() {
             if let Err(why) = Program::new(turn.content.as_str()) {
                 faults.push(format!(
-                    "[data] turns: content {} is no Jinja: {why}",
+                    "[data] turns: content {} is not valid Jinja: {why}",
                     number + 1
                 ));
             }
@@ -228,7 +228,7 @@ impl DataSet for ConversationsConfig {
         faults.extend(self.turn_faults());
         let named = |path: &PathBuf| records::has_names(path);
         if !self.columns.is_empty() && self.path.0.first().is_some_and(named) {
-            faults.push("[data] columns has no effect: the columns of JSON lines, Parquet and Arrow have names; leave it out".into());
+            faults.push("[data] columns has no effect: the columns of JSON lines, Parquet and Arrow have names; remove it".into());
         }
         if let Some(Err(why)) = self
             .date

@@ -75,7 +75,7 @@ impl<'a> Reader<'a> {
         match read.find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => Err(Error::usage(format!(
-                "[data] turns: content reads `{name}`, a column that {} lacks{}",
+                "[data] turns: content uses the column `{name}`, which {} does not have{}",
                 path.display(),
                 suggestion(&name, known.iter().copied())
             ))),
@@ -95,7 +95,7 @@ impl<'a> Reader<'a> {
                 .ok_or_else(|| {
                     let there: Vec<String> = row.keys().map(|key| format!("`{key}`")).collect();
                     format!(
-                        "no field `messages` or `conversations`; there are {}; set [data] messages, or make messages of columns \
+                        "no field `messages` or `conversations`; the fields are {}; set [data] messages, or build messages from columns \
                          with [[data.turns]]",
                         there.join(", ")
                     )
@@ -104,7 +104,7 @@ impl<'a> Reader<'a> {
         // Some tables hold lists as JSON in a string.
         let found = parse_json_string("the field of messages", found)?;
         let Value::Array(all) = found else {
-            return Err("the messages are no list".into());
+            return Err("the messages are not a list".into());
         };
         let mut conversation = Conversation {
             tools: row.get("tools").map(tools).transpose()?.flatten(),
@@ -149,7 +149,7 @@ impl<'a> Reader<'a> {
 fn parse_json_string(what: &str, value: &Value) -> std::result::Result<Value, String> {
     match value {
         Value::String(text) => {
-            serde_json::from_str(text).map_err(|e| format!("{what} is no JSON: {e}"))
+            serde_json::from_str(text).map_err(|e| format!("{what} is not JSON: {e}"))
         }
         other => Ok(other.clone()),
     }
@@ -166,7 +166,7 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
         Value::Array(all) => Ok((!all.is_empty()).then_some(Value::Array(all))),
         Value::Null => Ok(None),
         Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_) => {
-            Err("`tools` is no list of descriptions of functions".into())
+            Err("`tools` is not a list of function descriptions".into())
         }
     }
 }
@@ -178,7 +178,7 @@ pub(in crate::data) fn tools(field: &Value) -> std::result::Result<Option<Value>
 /// As a clause of a message: if the value is not a message.
 pub(in crate::data) fn without_null_fields(message: &Value) -> std::result::Result<Value, String> {
     let Value::Object(fields) = message else {
-        return Err("is no object".into());
+        return Err("is not an object".into());
     };
     let mut fields: Map<String, Value> = fields
         .iter()
@@ -195,7 +195,7 @@ pub(in crate::data) fn without_null_fields(message: &Value) -> std::result::Resu
     }
     match fields.get("role") {
         Some(Value::String(_)) => {}
-        _ => return Err("has no `role` (or `from`) that is a text".into()),
+        _ => return Err("has no `role` (or `from`) that is a string".into()),
     }
     if !fields.contains_key("content") && !fields.contains_key("tool_calls") {
         return Err("has neither `content` (or `value`) nor `tool_calls`".into());

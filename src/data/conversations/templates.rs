@@ -86,7 +86,7 @@ pub(in crate::data) fn notes(
     }
     if template.has_unused_date() {
         notes.push(
-            "[data] date has no effect: the chat template asks for no date (strftime_now)".into(),
+            "[data] date has no effect: the chat template does not use a date (strftime_now)".into(),
         );
     }
     let lacking = CHATML_MARKS
@@ -94,8 +94,8 @@ pub(in crate::data) fn notes(
         .find(|mark| tokenizer.id(mark).is_none());
     if let Some(mark) = lacking.filter(|_| writes_chatml(template)) {
         notes.push(format!(
-            "the tokenizer has no token {mark}, and writes ChatML's marks in pieces: `formwork chat` ends answers by their text, other \
-             programs do not"
+            "the tokenizer has no token {mark} and splits ChatML's special tokens into pieces: `formwork chat` finds the end of an answer \
+             by its text, but other programs do not"
         ));
     }
     notes

@@ -14,7 +14,7 @@ const FIELDS: [(&str, &str); 2] = [("weight", "1 or 0"), ("train", "true or fals
 
 /// Describes what a conversation without any message to train on lacks.
 pub(super) const NOTHING_TO_LEARN: &str =
-    "no message that is learnt, for `weight` is 0 or `train` false (see `answers`),";
+    "no message to train on, since `weight` is 0 or `train` is false (see `answers`)";
 
 /// Whether a conversation has a message to train on; `None` if the assistant says nothing in it.
 pub(super) fn has_trained_message(conversation: &Conversation, answers: Answers) -> Option<bool> {
@@ -54,13 +54,13 @@ pub(super) fn remove_training_fields(message: &mut Value) -> Result<bool, String
         };
         let is_learnt = read_flag(name, &value).ok_or_else(|| {
             format!(
-                "has `{name}` = {value}; {allowed} are allowed: with the first the message is learnt, with the second it is read alone"
+                "has `{name}` = {value}; it must be {allowed}: the first means train on the message, the second means only read it"
             )
         })?;
         if let Some((other, of_other)) = said.filter(|(_, of_other)| *of_other != is_learnt) {
-            let word = |learnt: bool| if learnt { "learn it" } else { "read it alone" };
+            let word = |learnt: bool| if learnt { "train on it" } else { "only read it" };
             return Err(format!(
-                "has `{other}`, which says to {}, and `{name}`, which says to {}; leave one of them out",
+                "has `{other}`, which says to {}, but also `{name}`, which says to {}; remove one of them",
                 word(of_other),
                 word(is_learnt)
             ));
@@ -69,8 +69,8 @@ pub(super) fn remove_training_fields(message: &mut Value) -> Result<bool, String
     }
     match (said, fields.get("role").and_then(Value::as_str)) {
         (Some((name, true)), Some(role)) if role != ASSISTANT => Err(format!(
-            "has `{name}`, which says to learn it, and the role `{role}`; messages of the role `{ASSISTANT}` are learnt, others are read \
-             alone: leave `{name}` out"
+            "has `{name}`, which says to train on it, but the role `{role}`; the model is trained only on messages of the role \
+             `{ASSISTANT}`: remove `{name}`"
         )),
         (Some((_, is_learnt)), _) => Ok(is_learnt),
         (None, _) => Ok(true),
@@ -108,7 +108,7 @@ pub(super) fn empty_message_note(filed: &PerSplit<Vec<LocatedConversation>>) -> 
         valid: blank(&filed.valid),
         test: blank(&filed.test),
     };
-    blank::note(names, &all, "an empty answer is learnt as one")
+    blank::note(names, &all, "the model also learns empty answers")
 }
 
 /// Returns the error of a split without answers.
@@ -130,12 +130,12 @@ pub(super) fn no_answers_error(
     };
     Error::usage(match roles.contains(ASSISTANT) {
         true if !learns => format!(
-            "[data] {which} of the assistant in the {split} split has `weight` 0 or `train` false, so that there is nothing to \
-             learn; give some of them 1 or true"
+            "[data] {which} of the assistant in the {split} split has `weight` 0 or `train` false, so there is nothing to \
+             train on; set some of them to 1 or true"
         ),
         true => format!(
-            "[data] no conversation of the {split} split has a token of an answer within context = {} (a whole one, \
-             where rewards compare answers); raise it",
+            "[data] no conversation of the {split} split has a token of an answer within context = {} (a whole answer, \
+             if rewards compare answers); raise it",
             config.context
         ),
         false => {
@@ -199,6 +199,6 @@ mod tests {
         }
         let both = json!({ "role": "assistant", "weight": 0, "train": true });
         let why = read(both).unwrap_err();
-        assert!(why.contains("leave one of them out"), "{why}");
+        assert!(why.contains("remove one of them"), "{why}");
     }
 }

@@ -98,15 +98,15 @@ impl NoiseConfig {
         let mean = self.mean_span();
         fault(
             !SPANS.contains(&mean),
-            format!("[task] mean_span = {mean} must be 1 to 100"),
+            format!("[task] mean_span = {mean} must be between 1 and 100"),
         );
         fault(
             self.mean_span.is_some() && self.infill == 0.0,
-            "[task] mean_span has no effect: infill = 0 makes no spans; leave it out".into(),
+            "[task] mean_span has no effect: infill = 0 makes no spans; remove it".into(),
         );
         fault(
             self.random.is_some() && self.infill == 0.0 && self.mask == 0.0,
-            "[task] random has no effect: infill = 0 and mask = 0 make no masks; leave it out"
+            "[task] random has no effect: infill = 0 and mask = 0 make no masks; remove it"
                 .into(),
         );
         let noises = [
@@ -118,14 +118,14 @@ impl NoiseConfig {
         ];
         fault(
             noises.iter().all(|share| *share == 0.0),
-            "[task] permute_sentences, infill, mask, delete and rotate are all 0: the text would be its own source; \
+            "[task] permute_sentences, infill, mask, delete and rotate are all 0, so source and target would be the same text; \
              set one of them"
                 .into(),
         );
         fault(
             context < LEAST_CONTEXT,
             format!(
-                "[data] context = {context} is too short for a token in its frame; the least is {LEAST_CONTEXT}"
+                "[data] context = {context} is too short for a token between special tokens; the minimum is {LEAST_CONTEXT}"
             ),
         );
         faults
@@ -148,7 +148,7 @@ impl NoiseConfig {
     ) -> Result<Denoising> {
         let frame = tokenizer.frame().ok_or_else(|| {
             Error::usage(
-                "the vocabulary has no tokens to put around a text (<s> and </s>, or [CLS] and [SEP]); use the \
+                "the vocabulary has no special tokens for the ends of a text (<s> and </s>, or [CLS] and [SEP]); use the \
                  vocabulary of a BART model, or let [tokenizer] train one",
             )
         })?;

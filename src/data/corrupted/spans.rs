@@ -98,7 +98,7 @@ impl SpanConfig {
         let mut faults = Vec::new();
         if !(share > 0.0 && share <= 0.5) {
             faults.push(format!(
-                "[task] share = {share} must be above 0 and at most 0.5: a target is no longer than its source"
+                "[task] share = {share} must be above 0 and at most 0.5: a target must not be longer than its source"
             ));
         }
         if !(mean_span >= 1.0 && mean_span.is_finite()) {
@@ -108,7 +108,7 @@ impl SpanConfig {
         }
         if context < LEAST_CONTEXT {
             faults.push(format!(
-                "[data] context = {context} is too short for a text with a span missing; the least is {LEAST_CONTEXT}"
+                "[data] context = {context} is too short for a text with a span removed; the minimum is {LEAST_CONTEXT}"
             ));
         }
         faults
@@ -128,12 +128,12 @@ impl SpanConfig {
         let Counts { text, noise, .. } = one_span.max_counts(context);
         let allowed = match noise {
             1 => "be 1".to_owned(),
-            _ => format!("be 1 to {noise}"),
+            _ => format!("be between 1 and {noise}"),
         };
         (mean_span > noise as f64).then(|| {
             format!(
-                "[task] mean_span = {mean_span} must {allowed}: share = {share} takes {noise} of {text} tokens out, the \
-                 longest text of [data] context = {context}"
+                "[task] mean_span = {mean_span} must {allowed}: share = {share} removes {noise} of the {text} tokens of the \
+                 longest text for [data] context = {context}"
             )
         })
     }
@@ -160,14 +160,14 @@ impl SpanConfig {
         let (wanted, found) = (counts.spans, sentinels.len());
         if found < wanted {
             return Err(Error::usage(format!(
-                "[task] a text of {} tokens has {wanted} spans, and the vocabulary has {found} sentinels ({}, {} …); {}",
+                "[task] a text of {} tokens has {wanted} spans, but the vocabulary has {found} sentinels ({}, {} …); {}",
                 counts.text,
                 sentinel(0),
                 sentinel(1),
                 match found {
                     0 => "use the vocabulary of a T5 model, or let [tokenizer] train one".into(),
                     _ => format!(
-                        "use longer spans, a smaller share, or a context with {found} spans at most"
+                        "use longer spans, a smaller share, or a context with at most {found} spans"
                     ),
                 }
             )));

@@ -129,7 +129,7 @@ fn folder_of(table: &Path) -> &Path {
 pub(super) fn context_fault(context: usize) -> Option<String> {
     (context < 3).then(|| {
         format!(
-            "[data] context = {context} is too short; the minimum is 3, a token between two marks"
+            "[data] context = {context} is too short; the minimum is 3, a token between two special tokens"
         )
     })
 }
@@ -137,8 +137,8 @@ pub(super) fn context_fault(context: usize) -> Option<String> {
 /// The error of a vocabulary without a frame, between whose tokens `text` is generated.
 pub(super) fn missing_frame_error(text: &str) -> Error {
     Error::usage(format!(
-        "[tokenizer] the vocabulary has no marks around a text, between which {text} is written: give a tokenizer of its \
-         own, and let the tables of tokens begin anew where networks begin from other runs"
+        "[tokenizer] the vocabulary has no special tokens for the ends of a text, which {text} needs: set a separate \
+         tokenizer, and initialise the token embeddings anew if networks begin from other runs"
     ))
 }
 

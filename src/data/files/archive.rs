@@ -77,11 +77,11 @@ pub fn entries(archive: &Path, inside: &Path) -> Result<Vec<Entry>> {
 fn no_files_error(archive: &Path, inside: &Path, tops: &[String]) -> Error {
     let archive = archive.display();
     if tops.is_empty() {
-        return Error::usage(format!("[data] the archive {archive} holds no file"));
+        return Error::usage(format!("[data] the archive {archive} contains no file"));
     }
     let tops: Vec<String> = tops.iter().map(|t| format!("`{t}`")).collect();
     Error::usage(format!(
-        "[data] the archive {archive} holds nothing at `{}`; at its top lie {}",
+        "[data] the archive {archive} contains no file at `{}`; its top level contains {}",
         inside.display(),
         tops.join(", ")
     ))

@@ -40,7 +40,7 @@ impl Article {
         let title = lines.next_if(|line| level(line) == 1).ok_or_else(|| {
             let line: String = text.trim().chars().take(40).collect();
             Error::run(format!(
-                "an article begins with a line ` = Title = ` between blank lines, and this text with `{line}`"
+                "an article begins with a line ` = Title = ` between blank lines, but this text begins with `{line}`"
             ))
         })?;
         let mut article = Self {

@@ -16,12 +16,12 @@ pub(in crate::data) fn other_delimiter_hint(names: &[String], delimiter: u8) -> 
             format!("write the file with {between} between its columns"),
         )
     } else if delimiter != b'\t' && only.contains('\t') {
-        ("tabs", "let the file's name end in .tsv".into())
+        ("tabs", "rename the file to end in .tsv".into())
     } else {
         return None;
     };
     Some(format!(
-        "the first line is one column and holds {found}, and columns of {form} stand between {between}; {remedy}"
+        "the first line is one column and contains {found}, but {form} separates columns with {between}; {remedy}"
     ))
 }
 
@@ -41,7 +41,7 @@ mod tests {
         assert!(
             told(&["text;score"], b'\t').ends_with("write the file with tabs between its columns")
         );
-        assert!(told(&["text\tscore"], b',').ends_with("let the file's name end in .tsv"));
+        assert!(told(&["text\tscore"], b',').ends_with("rename the file to end in .tsv"));
         assert_eq!(told(&["text"], b','), "");
         assert_eq!(told(&["text;score", "more"], b','), "");
     }

@@ -40,11 +40,11 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
         }
         if all.len() == before {
             let what = match path.is_dir() {
-                true => "the folder",
-                false => "the pattern",
+                true => "no file is in the folder",
+                false => "no file matches the pattern",
             };
             return Err(Error::usage(format!(
-                "[data] {what} {} holds no file",
+                "[data] {what} {}",
                 path.display()
             )));
         }
@@ -138,7 +138,7 @@ fn walk(folder: &Path, above: &mut Vec<PathBuf>, all: &mut Vec<PathBuf>) -> Resu
     let real = folder.canonicalize().map_err(Error::io("read", folder))?;
     if above.contains(&real) {
         return Err(Error::usage(format!(
-            "[data] the folder {} is a link to a folder that it lies in, so that its files have no end; remove the link",
+            "[data] the folder {} is a link to a folder that contains it, so its files have no end; remove the link",
             folder.display()
         )));
     }

@@ -250,7 +250,7 @@ fn is_before_json(byte: u8) -> bool {
 
 fn no_lines(path: &Path) -> Error {
     Error::run(format!(
-        "{} is a JSON array, and of JSON, lines are read, one object a line; jq -c '.[]' FILE writes an array of objects so, and \
+        "{} is a JSON array, but JSON is read as lines, one object per line; jq -c '.[]' FILE converts an array of objects, and \
          [data] documents = \"files\" reads the file as plain text",
         path.display()
     ))
@@ -300,7 +300,7 @@ fn json_line(line: &[u8], field: &str, path: &Path, number: u64) -> Result<Vec<u
     let at = |why: String| Error::run(format!("{}:{number}: {why}", path.display()));
     let object = json_line::object(line).map_err(|why| match is_json(&packed::plain_name(path)) {
         true => at(format!(
-            "{why}; of JSON, lines are read, one object a line, and [data] documents = \"files\" reads the file as plain text"
+            "{why}; JSON is read as lines, one object per line, but [data] documents = \"files\" reads the file as plain text"
         )),
         false => at(why),
     })?;

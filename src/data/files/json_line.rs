@@ -22,7 +22,7 @@ pub(in crate::data) fn object(line: &str) -> Result<Map<String, Value>, String> 
         let begun = line.trim_start();
         match error.classify() {
             Category::Data if is_array_of_objects(begun) => {
-                "a JSON array, and JSON lines are one object a line; jq -c '.[]' FILE writes an array so".into()
+                "a JSON array, but JSON lines have one object per line; jq -c '.[]' FILE converts an array".into()
             }
             Category::Data if !begun.starts_with('{') => "not a JSON object".into(),
             // The position in serde_json's message counts lines within this line.
@@ -77,8 +77,8 @@ fn names(object: &Map<String, Value>) -> Vec<String> {
 pub(in crate::data) fn fault(path: &Path) -> Option<String> {
     packed::plain_name(path).ends_with(".json").then(|| {
         format!(
-            "[data] {}: of JSON, lines are read, one object a line (.jsonl); write an array so, as jq -c '.[]' {} does, \
-             or set format = \"jsonl\" where the file has such lines",
+            "[data] {}: JSON is read as lines, one object per line (.jsonl); convert an array with jq -c '.[]' {}, \
+             or set format = \"jsonl\" if the file has such lines",
             path.display(),
             shell_word(path)
         )
@@ -107,7 +107,7 @@ impl<'de> Deserialize<'de> for Object {
                 while let Some((key, value)) = entries.next_entry::<String, Value>()? {
                     if object.contains_key(&key) {
                         return Err(de::Error::custom(format_args!(
-                            "the object has the key `{key}` twice; leave one of them out"
+                            "the object has the key `{key}` twice; remove one of them"
                         )));
                     }
                     object.insert(key, value);
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(why(r#"{"a": 1, "b": {"a": [2]}}"#), "");
         assert_eq!(
             why(r#"{"a": 1, "b": 2, "a": 1}"#),
-            "the object has the key `a` twice; leave one of them out"
+            "the object has the key `a` twice; remove one of them"
         );
         for line in ["3", "[1]", "\"a\"", "null", "[\"a\"]"] {
             assert_eq!(why(line), "not a JSON object", "{line}");

@@ -116,8 +116,8 @@ impl Read for Unpacked {
             None => {
                 let most = self.size.saturating_mul(MOST_UNPACKED).max(ALWAYS_UNPACKED);
                 let why = format!(
-                    "has {} bytes and unpacks to more than {most}, tighter than data packs; unpack it by hand to have it \
-                     read all the same",
+                    "has {} bytes but unpacks to more than {most}, which is unlikely for data; if it is correct, \
+                     unpack it manually",
                     self.size
                 );
                 return Err(io::Error::other(Fault(why)));

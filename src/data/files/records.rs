@@ -50,8 +50,8 @@ pub(in crate::data) fn read(path: &Path, columns: &[String]) -> Result<Vec<Recor
             None => {
                 return Err(Error::usage(json_line::fault(path).unwrap_or_else(|| {
                     format!(
-                        "[data] the name of {} does not say how it is written; names end in .jsonl, .tsv, .csv, .parquet or \
-                         .arrow, and those of packed files in .gz or .zst behind it",
+                        "[data] the format of {} is unknown; its name must end in .jsonl, .tsv, .csv, .parquet or .arrow, \
+                         followed by .gz or .zst if it is packed",
                         path.display()
                     )
                 })));
@@ -112,7 +112,7 @@ fn separated(text: &str, delimiter: u8, columns: &[String], path: &Path) -> Resu
         let line = lines.line(&record);
         if record.len() != names.len() {
             let why = format!(
-                "the row has {} columns, and there are {} names: {}",
+                "the row has {} columns, but there are {} names: {}",
                 record.len(),
                 names.len(),
                 names.join(", ")

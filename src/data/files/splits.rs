@@ -42,17 +42,17 @@ pub(in crate::data) fn require_single_split(
         return Ok(());
     };
     let remedy = match KEYS.contains(&key) {
-        true => format!("name them by their keys, {}", keyed(place, patterns)),
+        true => format!("set one key for each split, {}", keyed(place, patterns)),
         false => {
             let one = patterns.values().next().map(|pattern| place.join(pattern));
             format!(
-                "name those of one split, {key} = {:?}",
+                "name the files of one split, {key} = {:?}",
                 one.unwrap_or_default()
             )
         }
     };
     Err(Error::usage(format!(
-        "[data] {key} = {folder:?} holds the files of several splits, which would be read as one: {remedy}; {} all of them",
+        "[data] {key} = {folder:?} contains the files of several splits, which would be read as one: {remedy}; {} all of them",
         patterns_of_all(folder, files)
     )))
 }
@@ -64,12 +64,12 @@ fn patterns_of_all(folder: &Path, files: &[PathBuf]) -> String {
     let endings: Option<Vec<&str>> = endings.into_iter().map(|e| e?.to_str()).collect();
     let pattern = |ending: &&str| folder.join(format!("**/*.{ending}"));
     match endings.as_deref() {
-        Some([one]) => format!("the pattern {:?} takes", pattern(one)),
+        Some([one]) => format!("the pattern {:?} matches", pattern(one)),
         Some(several) => {
             let all: Vec<PathBuf> = several.iter().map(pattern).collect();
-            format!("the patterns {all:?} take")
+            format!("the patterns {all:?} match")
         }
-        None => format!("the pattern {:?} takes", folder.join("**/*")),
+        None => format!("the pattern {:?} matches", folder.join("**/*")),
     }
 }
 
@@ -168,8 +168,8 @@ mod tests {
                 "ds/data/train-00000-of-00002.parquet",
                 "ds/data/train-00001-of-00002.parquet",
             ]),
-            "[data] path = \"ds\" holds the files of several splits, which would be read as one: name them by their keys, \
-             path = \"ds/data/train-*.parquet\", test_path = \"ds/data/test-*.parquet\"; the pattern \"ds/**/*.parquet\" takes \
+            "[data] path = \"ds\" contains the files of several splits, which would be read as one: set one key for each split, \
+             path = \"ds/data/train-*.parquet\", test_path = \"ds/data/test-*.parquet\"; the pattern \"ds/**/*.parquet\" matches \
              all of them"
         );
         assert_eq!(
@@ -177,8 +177,8 @@ mod tests {
                 "retrieval.path",
                 &["ds/test.txt", "ds/train.txt", "ds/card"]
             ),
-            "[data] retrieval.path = \"ds\" holds the files of several splits, which would be read as one: name those of one \
-             split, retrieval.path = \"ds/train.txt\"; the pattern \"ds/**/*\" takes all of them"
+            "[data] retrieval.path = \"ds\" contains the files of several splits, which would be read as one: name the files of one \
+             split, retrieval.path = \"ds/train.txt\"; the pattern \"ds/**/*\" matches all of them"
         );
         let lines = told(&[
             "ds/train.jsonl.gz",

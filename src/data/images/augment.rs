@@ -90,7 +90,7 @@ impl AugmentConfig {
         fault(
             crop > 0 && self.resized_crop.is_some(),
             "",
-            "crop and resized_crop both cut the image; leave one of them out".into(),
+            "crop and resized_crop both cut the image; remove one of them".into(),
         );
         for (table, of) in [
             (
@@ -103,7 +103,7 @@ impl AugmentConfig {
                 fault(true, table, message);
             }
         }
-        fault(crop > 4096, "", format!("crop = {crop} must be 0 to 4096"));
+        fault(crop > 4096, "", format!("crop = {crop} must be between 0 and 4096"));
         fault(
             !(0.0..=1.0).contains(&self.erase),
             "",
@@ -121,12 +121,12 @@ impl AugmentConfig {
             fault(
                 !(1..=operations::COUNT).contains(&n),
                 ".rand_augment",
-                format!("n = {n} must be 1 to {}", operations::COUNT),
+                format!("n = {n} must be between 1 and {}", operations::COUNT),
             );
             fault(
                 magnitude > most,
                 ".rand_augment",
-                format!("magnitude = {magnitude} must be 0 to {most}"),
+                format!("magnitude = {magnitude} must be between 0 and {most}"),
             );
         }
         faults
@@ -147,7 +147,7 @@ impl AugmentConfig {
         let side = size.and_then(|sides| sides.into_iter().min());
         if let Some(side) = side.filter(|side| self.crop > *side) {
             faults.push(format!(
-                "[data.augment] crop = {} is more than the {side} pixels of a side of the images: give {side} at most",
+                "[data.augment] crop = {} must be at most {side}, the shorter side of the images",
                 self.crop
             ));
         }

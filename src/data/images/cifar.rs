@@ -82,7 +82,7 @@ fn add(pictures: &mut Pictures, path: &Path, version: Version) -> Result<()> {
     let record = version.label_bytes() + PIXELS;
     if bytes.is_empty() || !bytes.len().is_multiple_of(record) {
         return Err(bad(format!(
-            "{} bytes are not a whole number of records of {record} bytes; the file is cut short, or not of CIFAR-{}",
+            "{} bytes are not a whole number of records of {record} bytes; the file is truncated, or is not CIFAR-{}",
             bytes.len(),
             version.classes()
         )));
@@ -112,7 +112,7 @@ pub fn bytes(path: &Path) -> Result<Vec<u8>> {
     match (entries.pop(), entries.is_empty()) {
         (Some((_, bytes)), true) => Ok(bytes),
         _ => Err(Error::usage(format!(
-            "[data] {} holds several files; name each that is wanted",
+            "[data] {} contains several files; name each file to read",
             path.display()
         ))),
     }

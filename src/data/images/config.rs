@@ -158,7 +158,7 @@ impl ImagesConfig {
         let empty = |p: &Paths| p.0.is_empty() || p.0.iter().any(|p| p.as_os_str().is_empty());
         fault(
             empty(&self.path),
-            "`path` is missing: a file of images, a folder with a folder for each class, or a list of files",
+            "`path` is missing; name a file of images, a folder with a folder for each class, or a list of files",
         );
         for split in [Split::Valid, Split::Test] {
             let (name, files) = (split.name(), self.files(split));
@@ -188,19 +188,19 @@ impl ImagesConfig {
             fault(
                 several && files.paths.0.len() > 1,
                 &format!(
-                    "`{path}` names several files; only files of CIFAR and tables are read one after the other"
+                    "`{path}` names several files, but only CIFAR files and tables are read one after the other"
                 ),
             );
             let named = self.image.is_some() || self.label.is_some();
             fault(
                 named && self.format.is_some_and(|f| f != ImageFormat::Table),
-                "image and label are columns of tables; leave them out",
+                "image and label are columns of tables; remove them",
             );
             let labelled = self.format.is_none_or(|f| f == ImageFormat::Idx);
             fault(
                 !labelled && files.labels.is_some(),
                 &format!(
-                    "{labels} has no effect: only IDX images have their labels in another file"
+                    "{labels} has no effect: only IDX images have their labels in a separate file; remove it"
                 ),
             );
         }
@@ -236,17 +236,17 @@ impl ImagesConfig {
         form_faults(self.channels, self.size, [&self.mean, &self.std], fault);
         fault(
             self.fit.is_some() && self.size.is_none(),
-            "fit says how images become `size` = [height, width]; give that too, or leave fit out",
+            "fit resizes images to `size` = [height, width]; set `size` too, or remove fit",
         );
         fault(
             self.fit == Some(Fitting::Crop)
                 && self.size.is_some_and(|[height, width]| height != width),
-            "fit = \"crop\" cuts squares: `size` needs equal sides, or leave fit out",
+            "fit = \"crop\" cuts squares; set equal sides in `size`, or remove fit",
         );
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();
-        fault(names.len() < self.classes.len(), "classes has a name twice");
+        fault(names.len() < self.classes.len(), "classes must contain each name only once");
     }
 
     /// Faults of images that are read as sequences.
@@ -256,7 +256,7 @@ impl ImagesConfig {
         }
         fault(
             self.size.is_none(),
-            "sequence = true needs `size` = [height, width]: it says how long a sequence is; [28, 28] for Fashion-MNIST, \
+            "sequence = true needs `size` = [height, width], which sets the length of a sequence; [28, 28] for Fashion-MNIST, \
              [32, 32] for CIFAR",
         );
         fault(
@@ -265,11 +265,11 @@ impl ImagesConfig {
         );
         fault(
             self.fit == Some(Fitting::Crop),
-            "fit = \"crop\" is for images; with sequence = true they are stretched: leave fit out",
+            "fit = \"crop\" has no effect with sequence = true, which stretches images; remove fit",
         );
         fault(
             !self.mean.is_empty() || !self.std.is_empty(),
-            "mean and std have no effect with sequence = true, which reads values and normalises none; leave them out",
+            "mean and std have no effect with sequence = true, which reads pixel values without normalisation; remove them",
         );
         let AugmentConfig {
             erase,
@@ -279,7 +279,7 @@ impl ImagesConfig {
         } = &self.augment;
         fault(
             *erase > 0.0 || *mixup > 0.0 || *cutmix > 0.0,
-            "augment: erase, mixup and cutmix work on normalised images, and sequence = true reads values; leave them out",
+            "augment: erase, mixup and cutmix work on normalised images, but sequence = true reads pixel values; remove them",
         );
     }
 }
@@ -298,11 +298,11 @@ pub(in crate::data) fn form_faults(
     // At most as large as the images that networks of this kind read.
     fault(
         size.is_some_and(|s| s.iter().any(|n| !(1..=4096).contains(n))),
-        "size must be [height, width], each 1 to 4096",
+        "size must be [height, width], each between 1 and 4096",
     );
     fault(
         mean.len() != std.len(),
-        "mean and std need a number for each channel, both of them",
+        "mean and std must both contain one number for each channel",
     );
 }
 
@@ -322,14 +322,14 @@ pub(in crate::data) fn new_run_faults(
     fault(
         !mean.iter().all(|x| (-1.0..=1.0).contains(x)),
         &format!(
-            "mean = {mean:?} must be -1 to 1: pixels are 0 to 1{}",
+            "mean = {mean:?} must be between -1 and 1: pixels are between 0 and 1{}",
             byte_scale_hint(mean)
         ),
     );
     fault(
         !std.iter().all(|x| (1e-6..=1.0).contains(x)),
         &format!(
-            "std = {std:?} must be 1e-6 to 1: pixels are 0 to 1{}",
+            "std = {std:?} must be between 1e-6 and 1: pixels are between 0 and 1{}",
             byte_scale_hint(std)
         ),
     );
@@ -345,5 +345,5 @@ fn byte_scale_hint(list: &[f64]) -> String {
     }
     let divided = list.iter().map(|x| (x / 255.0 * 1e4).round() / 1e4);
     let divided: Vec<f64> = divided.collect();
-    format!("; of pixels from 0 to 255 it is {divided:?}")
+    format!("; if it is for pixels from 0 to 255, set {divided:?}")
 }

@@ -63,19 +63,19 @@ fn decode_full_size(bytes: &[u8], name: &str) -> Result<(Vec<u8>, [usize; 3])> {
     if decoder.total_bytes() > MOST_BYTES {
         let (width, height) = decoder.dimensions();
         return Err(Error::run(format!(
-            "{name} is too large: {height} x {width} pixels take {} MiB, and a picture may take {} MiB; make a smaller copy of it",
+            "{name} is too large: {height} x {width} pixels need {} MiB, but an image may need at most {} MiB; make a smaller copy of it",
             decoder.total_bytes() >> 20,
             MOST_BYTES >> 20
         )));
     }
     if is_cut_short(bytes) {
-        return Err(undecodable(name, &"the file ends before its picture does"));
+        return Err(undecodable(name, &"the file is truncated"));
     }
     let mut image = DynamicImage::from_decoder(decoder).map_err(|e| undecodable(name, &e))?;
     image.apply_orientation(turned);
     let (pixels, shape) = planes(image);
     if shape.contains(&0) {
-        return Err(undecodable(name, &"it has no pixel"));
+        return Err(undecodable(name, &"it has no pixels"));
     }
     Ok((pixels, shape))
 }
@@ -92,7 +92,7 @@ fn orientation(decoder: &mut impl ImageDecoder) -> Orientation {
 }
 
 fn undecodable(name: &str, why: &dyn std::fmt::Display) -> Error {
-    Error::run(format!("{name} is no PNG or JPEG that can be read: {why}"))
+    Error::run(format!("{name} cannot be read as PNG or JPEG: {why}"))
 }
 
 /// The error of an image that cannot be resized.
@@ -174,7 +174,7 @@ mod tests {
         let error = decode(&small, "a.png", [3, 8, 8], None).unwrap_err();
         assert_eq!(
             error.to_string(),
-            "a.png is too large: 16000 x 12000 pixels take 549 MiB, and a picture may take 512 MiB; make a smaller copy of it"
+            "a.png is too large: 16000 x 12000 pixels need 549 MiB, but an image may need at most 512 MiB; make a smaller copy of it"
         );
     }
 
@@ -189,7 +189,7 @@ mod tests {
             None,
         );
         let told = cut.unwrap_err().to_string();
-        assert!(told.starts_with("c.tsv:3: the image a.png is no PNG or JPEG that can be read: "));
+        assert!(told.starts_with("c.tsv:3: the image a.png cannot be read as PNG or JPEG: "));
         let fit = Fit {
             shorter: Some(64),
             ..Fit::default()
@@ -198,7 +198,7 @@ mod tests {
         let long = decode(&long, "d/a/b.png", wanted, Some(fit)).unwrap_err();
         assert_eq!(
             long.to_string(),
-            "d/a/b.png: the image is 20000 x 1; in proportion it would be 1280000 x 64, more than 67108864 pixels"
+            "d/a/b.png: the image is 20000 x 1; resized in proportion it would be 1280000 x 64, more than 67108864 pixels"
         );
     }
 

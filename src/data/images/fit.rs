@@ -52,11 +52,11 @@ impl Fit {
             Some(Self {
                 shorter: Some(side),
                 ..
-            }) => format!("whose shorter side became {side} and whose middle was cut out"),
+            }) => format!("resized to a shorter side of {side} and cropped at the centre"),
             Some(Self {
                 stretched: Some([height, width]),
                 ..
-            }) => format!("stretched to {height} × {width}, whose middle was cut out"),
+            }) => format!("stretched to {height} × {width} and cropped at the centre"),
             Some(Self { filter, .. }) => format!("stretched to their size ({filter:?})"),
         }
     }
@@ -87,13 +87,13 @@ impl Fit {
         let size = self.size([from[1], from[2]], [height, width]);
         if size[0] < height || size[1] < width {
             return Err(Error::usage(format!(
-                "data.json: `fit` resizes images to {} x {}, and {height} x {width} are cut out of them",
+                "data.json: `fit` resizes images to {} x {}, but {height} x {width} are cut out of them",
                 size[0], size[1]
             )));
         }
         if size[0].saturating_mul(size[1]) > MOST_PIXELS {
             return Err(Error::usage(format!(
-                "the image is {} x {}; in proportion it would be {} x {}, more than {MOST_PIXELS} pixels",
+                "the image is {} x {}; resized in proportion it would be {} x {}, more than {MOST_PIXELS} pixels",
                 from[1], from[2], size[0], size[1]
             )));
         }

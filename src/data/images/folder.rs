@@ -115,11 +115,11 @@ pub fn read(
 fn note(root: &Path, others: &[String]) -> Option<String> {
     let files = match others.len() {
         0 => return None,
-        1 => "a file that is no image is".to_owned(),
-        several => format!("{several} files that are no images are"),
+        1 => "a file that is not an image is".to_owned(),
+        several => format!("{several} files that are not images are"),
     };
     Some(format!(
-        "[data] {}: {files} passed over: {}",
+        "[data] {}: {files} ignored: {}",
         root.display(),
         discovery::join_first(others, NAMED)
     ))
@@ -132,12 +132,12 @@ fn no_images_error(root: &Path) -> Error {
     let remedy = match tables.first().and_then(|table| table.parent()) {
         None => "; it needs a folder for each class with .png, .jpg or .jpeg files".to_owned(),
         Some(folder) => format!(
-            ", and tables of images lie in {}: give {}",
+            ", but tables of images are in {}: set {}",
             folder.display(),
             splits::suggested_keys(&tables).unwrap_or_else(|| format!("path = {folder:?}"))
         ),
     };
-    Error::usage(format!("[data] {} holds no image{remedy}", root.display()))
+    Error::usage(format!("[data] {} contains no image{remedy}", root.display()))
 }
 
 /// Decodes images with these labels into one shape.
@@ -170,7 +170,7 @@ fn classes(root: &Path, found: &[FoundImage], wanted: Option<&[String]>) -> Resu
     match names.iter().find(|name| !wanted.contains(name)) {
         None => Ok(wanted.to_vec()),
         Some(name) => Err(Error::usage(format!(
-            "[data] {} has a folder `{name}`, which is none of the classes{}",
+            "[data] {} has a folder `{name}`, which is not one of the classes{}",
             root.display(),
             suggestion(name, wanted.iter().map(String::as_str))
         ))),
@@ -268,7 +268,7 @@ fn is_class_image(root: &Path, parts: &[String]) -> Result<bool> {
             parts.join("/")
         ))),
         Some(e) if ENDINGS.contains(&e) && parts.len() < 2 => Err(Error::usage(format!(
-            "[data] the image {root}/{} lies in no class; images lie in a folder for each class",
+            "[data] the image {root}/{} is not in a class; put images in a folder for each class",
             parts.join("/")
         ))),
         Some(e) => Ok(ENDINGS.contains(&e)),
@@ -279,7 +279,7 @@ fn is_class_image(root: &Path, parts: &[String]) -> Result<bool> {
 fn too_deep_error(root: &Path, class: &str, inner: &str) -> Error {
     let root = root.display();
     Error::usage(format!(
-        "[data] {root}/{class}/{inner} is a folder, and images lie in {root}/CLASS/; if `{class}` holds the classes, \
-         give `{root}/{class}` as the path"
+        "[data] {root}/{class}/{inner} is a folder, but images must be in {root}/CLASS/; if `{class}` contains the classes, \
+         set the path to `{root}/{class}`"
     ))
 }

@@ -26,7 +26,7 @@ pub(super) fn detect_format(path: &Path) -> Result<ImageFormat> {
         Some(Version::Hundred) => Ok(ImageFormat::Cifar100),
         None => Err(Error::usage(format!(
             "[data] {} is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of \
-             images; is it damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`",
+             images; it may be damaged; `format` sets a format: `idx`, `cifar`, `cifar100`, `folder`, `table`",
             path.display()
         ))),
     }

@@ -30,13 +30,13 @@ pub fn read(images: &Path, labels: &Path) -> Result<Pictures> {
     let [images_read, height, width] = sizes;
     if height == 0 || width == 0 {
         return Err(Error::run(format!(
-            "{} holds images of {height}x{width} pixels",
+            "{} contains images of {height}x{width} pixels",
             images.display()
         )));
     }
     if images_read != count {
         return Err(Error::run(format!(
-            "{} holds {images_read} images and {} {count} labels; they do not belong together",
+            "{} contains {images_read} images, but {} contains {count} labels; they do not belong together",
             images.display(),
             labels.display()
         )));
@@ -66,7 +66,7 @@ fn values<const D: usize>(
     let header = 4 + 4 * D;
     if bytes.len() < header {
         return Err(bad(format!(
-            "cut short inside its header of {header} bytes"
+            "truncated inside its header of {header} bytes"
         )));
     }
     let words = bytes[4..header].as_chunks::<4>().0;
@@ -78,7 +78,7 @@ fn values<const D: usize>(
     if expected != Some(held) {
         let sizes: Vec<String> = sizes.iter().map(usize::to_string).collect();
         return Err(bad(format!(
-            "its header says {} values, and {held} follow; the file is damaged",
+            "its header announces {} values, but {held} follow; the file is damaged",
             sizes.join(" x ")
         )));
     }

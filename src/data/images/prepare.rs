@@ -195,18 +195,18 @@ fn read(
     let [key, labels_key] = files.keys;
     if matches!(format, ImageFormat::Idx | ImageFormat::Folder) && paths.len() > 1 {
         return Err(Error::usage(format!(
-            "[data] `{key}` names several files; only files of CIFAR and tables are read one after the other"
+            "[data] `{key}` names several files, but only CIFAR files and tables are read one after the other"
         )));
     }
     let named = config.image.is_some() || config.label.is_some();
     if named && format != ImageFormat::Table {
         return Err(Error::usage(
-            "[data] image and label are columns of Parquet or Arrow tables; leave them out",
+            "[data] image and label are columns of Parquet or Arrow tables; remove them",
         ));
     }
     if let (Some(_), false) = (files.labels, format == ImageFormat::Idx) {
         return Err(Error::usage(format!(
-            "[data] {labels_key} has no effect: only IDX images have their labels in another file"
+            "[data] {labels_key} has no effect: only IDX images have their labels in a separate file; remove it"
         )));
     }
     let numbered = |count: usize| (0..count).map(|n| n.to_string()).collect::<Vec<_>>();
@@ -236,7 +236,7 @@ fn read(
         ImageFormat::Cifar100 => (cifar::read(&paths, Version::Hundred)?, numbered(100)),
     };
     if pictures.is_empty() {
-        let fault = format!("[data] {} holds no image", first.display());
+        let fault = format!("[data] {} contains no image", first.display());
         return Err(about(Error::usage(fault)));
     }
     let names = wanted.classes.map_or(names, <[String]>::to_vec);
@@ -246,7 +246,7 @@ fn read(
         .position(|l| *l as usize >= names.len())
     {
         return Err(about(Error::usage(format!(
-            "[data] image {at} of {} has the label {}, and there are {} classes",
+            "[data] image {at} of {} has the label {}, but there are {} classes",
             first.display(),
             pictures.labels[at],
             names.len()
@@ -302,7 +302,7 @@ fn split_indices(config: &ImagesConfig, count: usize) -> Result<PerSplit<Vec<u32
     let missing = |share: f64, part: &[u32]| share > 0.0 && part.is_empty();
     if parts.train.is_empty() || missing(valid, &parts.valid) || missing(test, &parts.test) {
         return Err(Error::usage(format!(
-            "[data] {count} image(s) cannot be split by fractions; give valid_path, or set valid_fraction = 0"
+            "[data] {count} image(s) cannot be split by fractions; set valid_path, or set valid_fraction = 0"
         )));
     }
     Ok(parts)
@@ -320,7 +320,7 @@ pub(in crate::data) fn moments(
     let channels = pictures.shape[0];
     if mean.len() != channels {
         return Err(Error::usage(format!(
-            "[data] mean and std have {} number(s), and the images {channels} channel(s)",
+            "[data] mean and std have {} number(s), but the images have {channels} channel(s)",
             mean.len()
         )));
     }

@@ -135,7 +135,7 @@ impl JitterConfig {
         ];
         if keys.iter().all(|(_, x, _)| *x == 0.0) {
             return vec![
-                "brightness, contrast, saturation and hue are all 0: it has no effect; leave it out"
+                "brightness, contrast, saturation and hue are all 0, so it has no effect; remove it"
                     .into(),
             ];
         }
@@ -143,7 +143,7 @@ impl JitterConfig {
             .into_iter()
             .filter(|(_, x, most)| !(0.0..=*most).contains(x));
         wrong
-            .map(|(key, x, most)| format!("{key} = {x:?} must be 0 to {most:?}"))
+            .map(|(key, x, most)| format!("{key} = {x:?} must be between 0 and {most:?}"))
             .collect()
     }
 
@@ -153,7 +153,7 @@ impl JitterConfig {
         let there = keys.into_iter().filter(|(_, x)| *x > 0.0);
         there
             .map(|(key, x)| {
-                format!("{key} = {x:?} has no effect on grey images (channels = 1); leave it out")
+                format!("{key} = {x:?} has no effect on grey images (channels = 1); remove it")
             })
             .collect()
     }

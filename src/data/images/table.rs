@@ -49,7 +49,7 @@ pub(super) fn read(
             && before != now
         {
             return Err(Error::usage(format!(
-                "[data] {} has other classes in its metadata than {}",
+                "[data] the metadata of {} has different classes than that of {}",
                 path.display(),
                 files[0].display()
             )));
@@ -62,7 +62,7 @@ pub(super) fn read(
         let shown = paths
             .first()
             .map_or_else(String::new, |p| p.display().to_string());
-        return Err(Error::usage(format!("[data] {shown} holds no image")));
+        return Err(Error::usage(format!("[data] {shown} contains no image")));
     }
     let classes = match wanted.classes {
         Some(classes) => classes.to_vec(),
@@ -88,11 +88,11 @@ fn rows(
         let fault = |why: String| Error::run(format!("{}: row {row} {why}", path.display()));
         let bytes = bytes.ok_or_else(|| {
             fault(format!(
-                "has no bytes in column `{image}`; a table must hold its images, not their paths"
+                "has no bytes in column `{image}`; a table must contain its images, not their paths"
             ))
         })?;
         let written = cell.joined().map(|label| label.trim().to_owned());
-        let written = written.ok_or_else(|| fault(format!("has nothing in column `{label}`")))?;
+        let written = written.ok_or_else(|| fault(format!("has an empty column `{label}`")))?;
         let class = match names {
             Some(names) => Features::class(names, &written).map_err(fault)?.to_owned(),
             None => written,
@@ -132,7 +132,7 @@ fn number(image: &FoundImage, classes: &[String], named: Option<&[String]>) -> R
     found.map(|n| n as i32).ok_or_else(|| {
         let near = suggestion(&image.class, classes.iter().map(String::as_str));
         Error::run(format!(
-            "{} has the label `{}`, which is none of the classes{near}",
+            "{} has the label `{}`, which is not one of the classes{near}",
             image.name, image.class
         ))
     })
@@ -180,7 +180,7 @@ fn has(features: &Features, name: &str) -> bool {
 fn unknown(key: &str, what: &str, features: &Features, path: &Path) -> Error {
     let columns: Vec<String> = features.columns.iter().map(|c| format!("`{c}`")).collect();
     Error::usage(format!(
-        "[data] {} does not say which of its columns {} has the {what}; set `{key}`",
+        "[data] {}: it is not clear which of the columns {} contains the {what}; set `{key}`",
         path.display(),
         columns.join(", ")
     ))

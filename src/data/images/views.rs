@@ -96,7 +96,7 @@ impl ViewsConfig {
     /// Checks its keys for faults.
     pub fn faults(&self, at: &mut TableFaults) {
         if self.local > MOST_LOCAL {
-            let rule = format!("local = {} is more than {MOST_LOCAL}", self.local);
+            let rule = format!("local = {} must be at most {MOST_LOCAL}", self.local);
             at.fault(&["local"], rule);
         }
         at.count("local_size", self.local_size, LONGEST_SIDE);
@@ -116,7 +116,7 @@ impl ViewsConfig {
         let [least, most] = self.blur_sigma;
         if !(least > 0.0 && least <= most && most <= MOST_SIGMA) {
             let rule = format!(
-                "blur_sigma = [{least:?}, {most:?}] must be two deviations above 0 and at most {MOST_SIGMA:?}, the smaller one first"
+                "blur_sigma = [{least:?}, {most:?}] must be two standard deviations above 0 and at most {MOST_SIGMA:?}, the smaller one first"
             );
             at.fault(&["blur_sigma"], rule);
         }
@@ -135,7 +135,7 @@ impl ViewsConfig {
         }
         if self.grey > 0.0 {
             let rule = format!(
-                "grey = {:?} has no effect on grey images (channels = 1); leave it out",
+                "grey = {:?} has no effect on grey images (channels = 1); remove it",
                 self.grey
             );
             at.fault(&["grey"], rule);
@@ -152,7 +152,7 @@ impl ViewsConfig {
         for (key, shares) in [("blurred", self.blurred), ("solarized", self.solarized)] {
             if !shares.iter().all(|share| (0.0..=1.0).contains(share)) {
                 let rule = format!(
-                    "{key} = {shares:?} must be three shares from 0 to 1: of the first global view, of the second and of local ones"
+                    "{key} = {shares:?} must be three shares from 0 to 1: for the first global view, the second, and local views"
                 );
                 at.fault(&[key], rule);
             }
@@ -166,7 +166,7 @@ impl ViewsConfig {
             (
                 "jittered",
                 self.jitter.is_none() && self.jittered.is_some(),
-                "jitter, which says how colours change",
+                "jitter, which sets how colours change",
             ),
             (
                 "local_size",
@@ -181,13 +181,13 @@ impl ViewsConfig {
             (
                 "blur_sigma",
                 self.blurred == [0.0; 3] && self.blur_sigma != usual.blur_sigma,
-                "views that are blurred (blurred = [0.0, 0.0, 0.0])",
+                "blurred views (blurred = [0.0, 0.0, 0.0])",
             ),
         ];
         for (key, _, without) in idle.into_iter().filter(|(_, idle, _)| *idle) {
             at.fault(
                 &[key],
-                format!("{key} has no effect without {without}; leave it out"),
+                format!("{key} has no effect without {without}; remove it"),
             );
         }
     }

@@ -53,7 +53,7 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let name = |key: &str, column: &'_ Column| match column {
         Column::Name(name) => Ok(name.clone()),
         Column::Number(_) => Err(Error::usage(format!(
-            "[data] {key} = {column}: the columns of {} have names; give the name",
+            "[data] {key} = {column} is a number, but the columns of {} have names; use a name",
             path.display()
         ))),
     };
@@ -108,7 +108,7 @@ pub(super) fn read(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
 fn text_of(cell: Cell, path: &Path, line: u64, column: &str) -> Result<String> {
     cell.joined().ok_or_else(|| {
         Error::run(format!(
-            "{}: row {line} has nothing in column `{column}`",
+            "{}: row {line} has an empty column `{column}`",
             path.display()
         ))
     })

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::tokenizer::{SpecialTokenLayout, Tokenizer};
 
 /// Remedy for an answer that equals the name of its column.
-const HEADER: &str = "; where the first line names the columns, set [data] header = true";
+const HEADER: &str = "; if the first line names the columns, set [data] header = true";
 
 /// Rows, each with the file that it is from.
 type RowsWithFiles = Vec<(PathBuf, Row)>;
@@ -139,7 +139,7 @@ impl LabelledTextConfig {
         match (self.pair.is_some(), pair.is_some()) {
             (true, false) => {
                 return Err(Error::usage(
-                    "the run reads pairs of texts: give --pair too",
+                    "the run reads pairs of texts; add --pair",
                 ));
             }
             (false, true) => {
@@ -177,7 +177,7 @@ impl LabelledTextConfig {
         let edges = tokenizer.special_token_layout();
         if self.pair.is_some() && edges.is_none() {
             return Err(Error::usage(
-                "[data] `pair` needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and </s>)",
+                "[data] `pair` needs a vocabulary with special tokens for the ends of a text ([CLS] and [SEP], or <s> and </s>)",
             ));
         }
         let items = each(rows, |path, row| {

@@ -57,8 +57,8 @@ impl LabelledTextConfig {
             let Some(column) = column else { continue };
             match column {
                 Column::Name(_) if said && !named && self.lacks_header() => faults.push(format!(
-                    "[data] {key} = {column} is a name, and without a header columns have numbers; set header = true \
-                     when the first line names them"
+                    "[data] {key} = {column} is a name, but without a header columns have numbers; set header = true \
+                     if the first line names them"
                 )),
                 Column::Number(_) if named => faults.push(format!(
                     "[data] {key} = {column} is a number, but the fields of JSON lines, Parquet and Arrow have names; use a name"
@@ -85,7 +85,7 @@ impl LabelledTextConfig {
         }
         if named && (!self.header.is_nowhere() || self.quoting.is_some()) {
             faults.push(
-                "[data] header and quoting have no effect on JSON lines, Parquet and Arrow; leave them out"
+                "[data] header and quoting have no effect on JSON lines, Parquet and Arrow; remove them"
                     .into(),
             );
         }
@@ -94,9 +94,9 @@ impl LabelledTextConfig {
 
     /// Faults of the keys for a number, or for any number of classes, instead of one class.
     pub(super) fn answer_faults(&self) -> Vec<String> {
-        let several = "a text has any number of classes in place of one";
+        let several = "a text has any number of classes instead of one";
         let found = match (&self.score, &self.labels, self.indicators.is_empty()) {
-            (Some(_), ..) => Some(("score", "a text has a number in place of a class")),
+            (Some(_), ..) => Some(("score", "a text has a number instead of a class")),
             (None, Some(_), _) => Some(("labels", several)),
             (None, None, false) => Some(("indicators", several)),
             (None, None, true) => None,
@@ -119,7 +119,7 @@ impl LabelledTextConfig {
         let beside = beside.iter().filter(|(_, given, idle)| *given && *idle);
         let fault = |(key, ..): &(&str, bool, bool)| {
             let (answer, why) = found.unwrap_or_default();
-            format!("[data] {key} has no effect beside {answer}: {why}; leave one of them out")
+            format!("[data] {key} has no effect beside {answer}: {why}; remove one of them")
         };
         let mut faults: Vec<String> = beside.map(fault).collect();
         faults.extend(self.several_faults());
@@ -131,12 +131,12 @@ impl LabelledTextConfig {
         match &self.label_separator {
             Some(_) if self.labels.is_none() => {
                 faults.push(
-                    "[data] label_separator has no effect without labels; leave it out".into(),
+                    "[data] label_separator has no effect without labels; remove it".into(),
                 );
             }
             Some(separator) if separator.is_empty() => {
                 faults.push(
-                    "[data] label_separator = \"\" stands between no classes; give a comma, say"
+                    "[data] label_separator = \"\" must not be empty; use for example a comma"
                         .into(),
                 );
             }
@@ -144,12 +144,12 @@ impl LabelledTextConfig {
         }
         let different: BTreeSet<&String> = self.indicators.iter().collect();
         if different.len() < self.indicators.len() || self.indicators.len() == 1 {
-            faults.push("[data] indicators: two different columns at least, each once".into());
+            faults.push("[data] indicators must contain at least two columns, each only once".into());
         }
         let numbered = self.has_format() && !self.names_fields(self.first());
         if !self.indicators.is_empty() && numbered && self.lacks_header() {
             faults.push(
-                "[data] indicators are names of columns; set header = true when the first line names them"
+                "[data] indicators are names of columns; set header = true if the first line names them"
                     .into(),
             );
         }

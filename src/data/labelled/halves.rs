@@ -92,7 +92,7 @@ impl ArticleHalvesConfig {
     pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
         let Some(pair) = pair else {
             return Err(Error::usage(
-                "the run reads pairs of texts: give --pair too",
+                "the run reads pairs of texts; add --pair",
             ));
         };
         let encode = |text: &str| -> Result<Vec<i32>> {
@@ -122,8 +122,8 @@ impl ArticleHalvesConfig {
 fn frame(tokenizer: &Tokenizer) -> Result<Frame> {
     tokenizer.frame().ok_or_else(|| {
         Error::usage(
-            "[data] kind = \"article_halves\" needs a vocabulary with tokens around texts ([CLS] and [SEP], or <s> and \
-             </s>)",
+            "[data] kind = \"article_halves\" needs a vocabulary with special tokens for the ends of a text ([CLS] and [SEP], \
+             or <s> and </s>)",
         )
     })
 }
@@ -142,7 +142,7 @@ impl DataSet for ArticleHalvesConfig {
         let mut faults = self.files().faults();
         if self.context < MIN_CONTEXT {
             faults.push(format!(
-                "[data] context = {} is too short for two texts and their marks; the least is {MIN_CONTEXT}",
+                "[data] context = {} is too short for two texts and their special tokens; the minimum is {MIN_CONTEXT}",
                 self.context
             ));
         }
@@ -188,7 +188,7 @@ impl DataSet for ArticleHalvesConfig {
             let texts = encoded(&articles.documents(split)?, &tokenizer, split)?;
             if texts.len() < 2 {
                 return Err(Error::usage(format!(
-                    "[data] the {} split has {} article(s) of two tokens or more, and two articles are the least; use \
+                    "[data] the {} split has {} article(s) of at least two tokens, but it needs two articles; use \
                      more text or a larger fraction",
                     split.name(),
                     texts.len()

@@ -22,8 +22,8 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
     if let Some((_, row)) = rows.iter().find(|(_, row)| broken(row)) {
         let label = layout.label.key_value();
         return Err(Error::usage(format!(
-            "[data] label = {label}: this column has numbers such as {}; to learn them set `score = {label}` in its place, and \
-             [task] kind = \"regression\"; where they stand for classes, name all of them as `classes`",
+            "[data] label = {label}: this column contains numbers, for example {}; to predict them, set `score = {label}` instead and \
+             [task] kind = \"regression\"; if they are classes, name all of them in `classes`",
             row.label
         )));
     }
@@ -50,7 +50,7 @@ pub(super) fn check_column(rows: &[(PathBuf, Row)], layout: &Layout) -> Result<(
             "column {} has {texts}: set `label = {text}` and `text = {label}`",
             layout.text
         ),
-        false => "set `label` to the column of the class, such as `label = 1`, or `classes` to the names of all \
+        false => "set `label` to the column of the class, for example `label = 1`, or `classes` to the names of all \
                   classes"
             .into(),
     };
@@ -105,8 +105,8 @@ pub(super) fn check_unlabelled(rows: &[(PathBuf, Row)]) -> Result<()> {
     }
     let last = others.len() - 1;
     Err(Error::run(format!(
-        "{}:{}: the label is -1, and the others are 0 to {last}; Hugging Face writes -1 where a row has none, as in the test splits of \
-         benchmarks: leave such rows out, or name all classes, \"-1\" among them, with [data] classes",
+        "{}:{}: the label is -1, but the others are 0 to {last}; Hugging Face writes -1 for rows without a label, as in the test splits of \
+         benchmarks; remove such rows, or name all classes, including \"-1\", in [data] classes",
         path.display(),
         row.line
     )))
@@ -117,8 +117,8 @@ fn check_first(rows: &[(PathBuf, Row)]) -> Result<()> {
     match rows.first().filter(|(_, row)| names_columns(row, rows)) {
         None => Ok(()),
         Some((path, row)) => Err(Error::usage(format!(
-            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; where it is an example, name all \
-             classes as `classes`",
+            "{}: the first line, `{}` and `{}`, names the columns: set [data] header = true; if it is an example, name all \
+             classes in `classes`",
             path.display(),
             row.text,
             row.label

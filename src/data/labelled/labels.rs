@@ -49,7 +49,7 @@ impl AnswerKind {
 /// Parses a finite number.
 fn number(written: &str) -> Result<f32> {
     let number = written.parse::<f32>().ok().filter(|x| x.is_finite());
-    number.ok_or_else(|| Error::run(format!("the score `{written}` is no number, such as 3.8")))
+    number.ok_or_else(|| Error::run(format!("the score `{written}` is not a number; use for example 3.8")))
 }
 
 /// The classes of a data set.
@@ -86,7 +86,7 @@ fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// Maximum number of classes that a message lists.
 const FEW_CLASSES: usize = 12;
 /// The fault of a row without a label.
-pub(super) const EMPTY: &str = "the label is empty; leave the row out, or name all classes, \"\" among them, with [data] classes";
+pub(super) const EMPTY: &str = "the label is empty; remove the row, or name all classes, including \"\", in [data] classes";
 
 impl Labels {
     /// Builds the classes from the labels of the training rows and the given names, if any. Given names are
@@ -119,7 +119,7 @@ impl Labels {
                 ));
             }
             return Err(Error::usage(format!(
-                "[data] `{label}` is the only label of the training rows; there is nothing to tell apart (is `label` the right \
+                "[data] `{label}` is the only label of the training rows; at least two are needed (is `label` the right \
                  column?)"
             )));
         }
@@ -227,7 +227,7 @@ impl Labels {
             _ => "[…]".into(),
         };
         format!(
-            "; classes are the labels of the training rows, and none of these has it: name all classes with [data] classes = \
+            "; classes are the labels of the training rows, and no training row has this one; name all classes: [data] classes = \
              {classes}"
         )
     }

@@ -222,7 +222,7 @@ impl DataSet for LabelledTextConfig {
             ));
         }
         if self.join && self.pair.is_some() {
-            faults.push("[data] join = true is for single texts; leave it or `pair` out".into());
+            faults.push("[data] join = true is for single texts; remove it or `pair`".into());
         }
         let different: BTreeSet<&String> = self.classes.iter().collect();
         if different.len() < self.classes.len() || self.classes.len() == 1 {
@@ -316,7 +316,7 @@ impl DataSet for LabelledTextConfig {
             Ok(source)
         };
         let data = self.parts().data(shape, tokenizer.clone(), source)?;
-        let how = "the model reads no word of them";
+        let how = "the model reads no words of them";
         let empty = blank::note(EMPTY, &empty.into_inner(), how);
         let trained_too =
             train_overlap::train_overlap_note(&rows).filter(|_| request.run_shape.is_none());

@@ -65,7 +65,7 @@ impl MultiLabelColumns {
                 "0" | "0.0" | "false" => {}
                 _ => {
                     return Err(format!(
-                        "column `{name}` holds `{}`; an indicator is 1 where the text has the class and 0 where it has not",
+                        "column `{name}` contains `{}`; an indicator must be 1 if the text has the class, and 0 if not",
                         cell.trim()
                     ));
                 }
@@ -129,6 +129,6 @@ mod tests {
         };
         assert_eq!(read(cells(["1", " True"]).ok()), ["a", "b"]);
         assert!(read(cells(["0", "0.0"]).ok()).is_empty());
-        assert!(cells(["0", "-1"]).unwrap_err().contains("`b` holds `-1`"));
+        assert!(cells(["0", "-1"]).unwrap_err().contains("`b` contains `-1`"));
     }
 }

@@ -125,7 +125,7 @@ fn number(column: &Column, layout: &Layout, names: &[String], path: &Path) -> Re
         Column::Number(number) => return Ok(number.saturating_sub(1)),
         Column::Name(_) if !layout.header => {
             return Err(Error::usage(format!(
-                "[data] {column} is the name of a column, and {} has no line of names; set header = true when its first line has them",
+                "[data] {column} is the name of a column, but {} has no header; set header = true if its first line names the columns",
                 path.display()
             )));
         }
@@ -147,7 +147,7 @@ fn number(column: &Column, layout: &Layout, names: &[String], path: &Path) -> Re
         None => Ok(first),
         Some(second) => {
             let why = format!(
-                "columns {} and {} are both named `{name}`; give the number of one",
+                "columns {} and {} are both named `{name}`; use the number of one of them",
                 first + 1,
                 second + 1
             );
@@ -163,11 +163,11 @@ fn require_width(row: &StringRecord, width: usize, quoting: Quoting) -> Result<(
         return Ok(());
     }
     let remedy = match quoting {
-        Quoting::Csv => "put a text that holds a delimiter in quotes",
-        Quoting::None => "take delimiters out of its texts",
+        Quoting::Csv => "put texts that contain a delimiter in quotes",
+        Quoting::None => "remove the delimiters from its texts",
     };
     let has = row.len();
     Err(format!(
-        "the row has {has} columns and the first line has {width}; {remedy}"
+        "the row has {has} columns, but the first line has {width}; {remedy}"
     ))
 }

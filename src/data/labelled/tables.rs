@@ -95,7 +95,7 @@ fn lines(path: &Path, layout: &Layout) -> Result<Vec<Row>> {
     let format = layout.format.or_else(|| Format::of(path)).ok_or_else(|| {
         Error::usage(json_line::fault(path).unwrap_or_else(|| {
             format!(
-                "[data] the name of {} does not say how it is written; set format = \"tsv\", \"csv\" or \"jsonl\"",
+                "[data] the format of {} is unknown; set format = \"tsv\", \"csv\" or \"jsonl\"",
                 path.display()
             )
         }))
@@ -133,7 +133,7 @@ pub(in crate::data) fn require_closed_quotes(
                 None => {
                     return Err((
                         opened,
-                        "a quote is opened and never closed; close it, or set quoting = \"none\" where quotes are text",
+                        "a quote is opened and never closed; close it, or set quoting = \"none\" if quotes are text",
                     ));
                 }
                 Some(b'"') if text.get(at + 1) == Some(&b'"') => at += 2,
@@ -150,7 +150,7 @@ pub(in crate::data) fn require_closed_quotes(
                 return Err((
                     opened,
                     "a column begins with a quote that closes before the column ends; double the quotes inside it, or \
-                     set quoting = \"none\" where they are text",
+                     set quoting = \"none\" if they are text",
                 ));
             }
             _ => begins = false,
@@ -168,7 +168,7 @@ fn json_lines(text: &str, layout: &Layout, path: &Path) -> Result<Vec<Row>> {
             let object = json_line::object(text).map_err(|why| wrong(&why))?;
             let field = |column: &Column| match column {
                 Column::Number(_) => Err(Error::usage(format!(
-                    "[data] column {column} of JSON lines: fields have names; give the name"
+                    "[data] column {column} is a number, but the fields of JSON lines have names; use a name"
                 ))),
                 Column::Name(name) => match json_line::nested_field(&object, name) {
                     Some(Value::String(text)) => Ok(text.clone()),

@@ -24,7 +24,7 @@ pub(super) fn train_overlap_note(rows: &PerSplit<Vec<(PathBuf, Row)>>) -> Option
         parts.push(format!("{} of {all}{unit} to {used} on", shared.count()));
     }
     Some(format!(
-        "{} are trained on as well, the first at {}: scores on them say nothing about new data",
+        "{} are also in the training split, the first at {}: scores on them say nothing about new data",
         parts.join(", "),
         first?
     ))
@@ -60,7 +60,7 @@ mod tests {
         };
         assert_eq!(
             train_overlap_note(&all).unwrap(),
-            "1 of 3 texts to validate on, 1 of 1 to test on are trained on as well, the first at a.tsv:2: scores on them say \
+            "1 of 3 texts to validate on, 1 of 1 to test on are also in the training split, the first at a.tsv:2: scores on them say \
              nothing about new data"
         );
         all.train.clear();

@@ -220,7 +220,7 @@ impl<'a> Checker<'a> {
         let mut rule = rule.to_owned();
         if let Origin::File { path, .. } = origin
             && *path != self.loaded.path
-            && (rule.ends_with("remove it") || rule.ends_with("leave it out"))
+            && rule.ends_with("remove it")
             && let Some(key) = keys.iter().find(|key| self.loaded.origin(key) == origin)
         {
             let file = self.loaded.path.display();

@@ -230,7 +230,7 @@ fn pictures_of_a_folder_are_told_though_one_is_damaged() {
         .unwrap();
     assert_eq!(done.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&done.stdout).lines().count(), 2);
-    assert!(String::from_utf8_lossy(&done.stderr).contains("aa.png is no PNG or JPEG"));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("aa.png cannot be read as PNG or JPEG"));
     let empty = folder.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let (status, said) = failure(&["classify", &run, &empty.display().to_string()]);

@@ -75,7 +75,7 @@ fn tables_that_training_refuses() {
     for (table, says) in [
         (
             "path = \"rows.dat\"",
-            "does not say how it is written; set format",
+            "is unknown; set format",
         ),
         (
             "path = \"named.csv\"\nheader = true\ntext = 1\nlabel = \"label\"",
@@ -98,11 +98,11 @@ fn tables_that_training_refuses() {
         ),
         (
             "path = \"rows.json\"\ntext = \"text\"",
-            "of JSON, lines are read, one object a line (.jsonl)",
+            "JSON is read as lines, one object per line (.jsonl)",
         ),
         (
             "path = \"array.jsonl\"",
-            "array.jsonl:1: a JSON array, and JSON lines are one object a line",
+            "array.jsonl:1: a JSON array, but JSON lines have one object per line",
         ),
         ("path = \"latin.tsv\"", "is not UTF-8"),
         (

@@ -133,7 +133,7 @@ fn keys_without_sense_are_faults_of_a_check() {
         ("task.mean_span=0", "mean_span = 0 must be 1 or more"),
         (
             "task.mean_span=12",
-            "[task] mean_span = 12 must be 1 to 11: share = 0.15 takes 11 of 73 tokens out, the longest text of [data] context = 64",
+            "[task] mean_span = 12 must be between 1 and 11: share = 0.15 removes 11 of the 73 tokens of the longest text for [data] context = 64",
         ),
         ("data.context=8", "mean_span = 3 must be 1: share = 0.15"),
         ("train.batch_tokens=100", "batch_tokens has no effect"),
@@ -151,7 +151,7 @@ fn keys_without_sense_are_faults_of_a_check() {
         ),
         (
             "data={ kind = \"copy\" }",
-            "no text in which tokens could be masked",
+            "no text in which tokens can be masked",
         ),
     ] {
         let (status, said) = failure(&["check", &file, "--set", set]);

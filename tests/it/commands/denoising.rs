@@ -119,14 +119,14 @@ fn keys_without_effect_or_out_of_bounds_are_refused() {
         ),
         (
             &["task.infill=0.0", "task.permute_sentences=0.0"],
-            "the text would be its own source",
+            "are all 0, so source and target would be the same text",
         ),
         (
             &["task.mask=1.0"],
             "mask = 1 must be at least 0 and below 1",
         ),
         (&["task.rotate=1.5"], "rotate = 1.5 must be between 0 and 1"),
-        (&["task.mean_span=0.5"], "mean_span = 0.5 must be 1 to 100"),
+        (&["task.mean_span=0.5"], "mean_span = 0.5 must be between 1 and 100"),
         (&["task.infil=0.1"], "infill"),
         (&["data.windows=\"contiguous\""], "windows has no effect"),
     ] {

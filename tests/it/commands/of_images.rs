@@ -159,7 +159,7 @@ fn errors_stand_at_their_lines() {
     );
     let (_, said) = failure(&["check", &std]);
     assert!(
-        said.contains(&format!("{std}:14: [data] std = [2.5] must be 1e-6 to 1")),
+        said.contains(&format!("{std}:14: [data] std = [2.5] must be between 1e-6 and 1")),
         "{said}"
     );
     let typed = format!("data.path={:?}", at.join("picturse"));
@@ -326,9 +326,9 @@ fn runs_with_idle_keys_are_used_and_resumed() {
     let (_, refused) = trained(at, &again, &[]);
     let said = shown(&refused);
     for fault in [
-        "mean = [-1.25] must be -1 to 1",
-        "std = [1.75] must be 1e-6 to 1",
-        "crop = 9 is more than the 8 pixels",
+        "mean = [-1.25] must be between -1 and 1",
+        "std = [1.75] must be between 1e-6 and 1",
+        "crop = 9 must be at most 8",
         "saturation = 0.4 has no effect",
     ] {
         assert!(said.contains(fault), "{said}");

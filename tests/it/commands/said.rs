@@ -154,7 +154,7 @@ fn a_column_of_texts_is_no_column_of_labels() {
         &[],
     );
     assert!(
-        said.contains("set `label` to the column of the class, such as `label = 1`"),
+        said.contains("set `label` to the column of the class, for example `label = 1`"),
         "{said}"
     );
     let row = |n: usize| {

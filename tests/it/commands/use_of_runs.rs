@@ -259,7 +259,7 @@ fn a_run_is_evaluated_on_other_text_and_planned() {
     std::os::unix::fs::symlink(path("all"), path("all/again")).unwrap();
     let (status, said) = failure(&["eval", &run, "--data", &path("all")]);
     assert!(
-        status == 2 && said.contains("is a link to a folder that it lies in"),
+        status == 2 && said.contains("is a link to a folder that contains it"),
         "{said}"
     );
     // A text shorter than a window is one partial window: every token except the first is scored, as with windows of its

@@ -89,14 +89,14 @@ fn columns_that_are_not_there_or_hold_no_text() {
         let refused = |name: &str| read(&path, name).unwrap_err().to_string();
         assert!(
             refused("txt").ends_with(
-                "no column `txt`; did you mean `text`?; there are `id`, `text`, `label`, `score`, `kind`, \
+                "no column `txt`; did you mean `text`?; the columns are `id`, `text`, `label`, `score`, `kind`, \
                  `translation.en`, `translation.de`, `parts`, `good`, `when`; set [data] field"
             ),
             "{}",
             refused("txt")
         );
-        assert!(refused("when").contains("column `when` holds Timestamp"));
-        assert!(refused("translation").contains("neither texts nor numbers"));
+        assert!(refused("when").contains("column `when` contains Timestamp"));
+        assert!(refused("translation").contains("not texts or numbers"));
     }
 }
 
@@ -172,7 +172,7 @@ fn a_table_of_classes_and_one_of_pairs() {
         assert!(
             missing
                 .to_string()
-                .ends_with("row 8 has nothing in column `text`"),
+                .ends_with("row 8 has an empty column `text`"),
             "{missing}"
         );
     }

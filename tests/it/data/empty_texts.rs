@@ -26,7 +26,7 @@ fn empty_labelled_texts_are_told() {
         "{told}"
     );
     assert!(
-        told.ends_with("train.tsv:2: the model reads no word of them"),
+        told.ends_with("train.tsv:2: the model reads no words of them"),
         "{told}"
     );
     let told = notes("path = \"pairs.tsv\"\npair = 2\nlabel = 3\nvalid_fraction = 0.0");
@@ -58,7 +58,7 @@ fn empty_messages_are_told() {
         "{told}"
     );
     assert!(
-        told.ends_with("chats.jsonl:2: an empty answer is learnt as one"),
+        told.ends_with("chats.jsonl:2: the model also learns empty answers"),
         "{told}"
     );
 }

@@ -63,7 +63,7 @@ fn a_json_file_is_lines_or_is_refused() {
     let array = refused(&folder, "path = \"array.json\"");
     assert!(array.contains("array.json is a JSON array"), "{array}");
     let whole = refused(&folder, "path = \"whole.json\"");
-    assert!(whole.contains("one object a line"), "{whole}");
+    assert!(whole.contains("one object per line"), "{whole}");
     for path in ["array.json", "whole.json"] {
         let keys = format!("path = \"{path}\"\ndocuments = \"files\"");
         assert_eq!(prepare(&folder, &keys).unwrap().documents, 1, "{path}");
@@ -116,12 +116,12 @@ fn several_splits_of_a_folder_are_told_with_keys_that_read_them() {
         ("hub/data/test-0.jsonl", LINES),
     ]);
     let told = refused(&folder, "path = \"hub\"");
-    let keys = between(&told, "by their keys, ", "; the pattern");
+    let keys = between(&told, "one key for each split, ", "; the pattern");
     let keys = keys.replace(", test_path", "\ntest_path");
     let data = prepare(&folder, &keys).unwrap();
     assert_eq!(data.documents, 4, "{keys}");
     assert!(data.test.is_some());
-    let all = between(&told, "the pattern ", " takes all");
+    let all = between(&told, "the pattern ", " matches all");
     let data = prepare(&folder, &format!("path = {all}")).unwrap();
     assert_eq!(data.documents, 6, "{all}");
     let told = refused(

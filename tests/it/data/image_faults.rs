@@ -16,7 +16,7 @@ fn faults_of_sense() {
     for (data, expected) in [
         (
             "",
-            "[data] `path` is missing: a file of images, a folder with a folder for each class, or a list of files",
+            "[data] `path` is missing; name a file of images, a folder with a folder for each class, or a list of files",
         ),
         (
             "path = \"x\"\nvalid_path = []",
@@ -28,11 +28,11 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nformat = \"folder\"\nlabels = \"y\"",
-            "[data] labels has no effect: only IDX images have their labels in another file",
+            "[data] labels has no effect: only IDX images have their labels in a separate file; remove it",
         ),
         (
             "path = [\"x\", \"y\"]\nformat = \"folder\"",
-            "[data] `path` names several files; only files of CIFAR and tables are read one after the other",
+            "[data] `path` names several files, but only CIFAR files and tables are read one after the other",
         ),
         (
             "path = \"x\"\ntest_labels = \"y\"",
@@ -52,37 +52,37 @@ fn faults_of_sense() {
         ),
         (
             "path = \"x\"\nsize = [0, 8]",
-            "[data] size must be [height, width], each 1 to 4096",
+            "[data] size must be [height, width], each between 1 and 4096",
         ),
         (
             "path = \"x\"\nclasses = [\"a\", \"a\"]",
-            "[data] classes has a name twice",
+            "[data] classes must contain each name only once",
         ),
         (
             "path = \"x\"\nmean = [0.5]",
-            "[data] mean and std need a number for each channel, both of them",
+            "[data] mean and std must both contain one number for each channel",
         ),
         (
             "path = \"x\"\nmean = [0.5]\nstd = [0.0]",
-            "[data] std = [0.0] must be 1e-6 to 1: pixels are 0 to 1",
+            "[data] std = [0.0] must be between 1e-6 and 1: pixels are between 0 and 1",
         ),
         (
             "path = \"x\"\nmean = [123.675]\nstd = [58.395]",
-            "[data] mean = [123.675] must be -1 to 1: pixels are 0 to 1; of pixels from 0 to 255 it is [0.485]\n[data] std = \
-             [58.395] must be 1e-6 to 1: pixels are 0 to 1; of pixels from 0 to 255 it is [0.229]",
+            "[data] mean = [123.675] must be between -1 and 1: pixels are between 0 and 1; if it is for pixels from 0 to 255, set [0.485]\n\
+             [data] std = [58.395] must be between 1e-6 and 1: pixels are between 0 and 1; if it is for pixels from 0 to 255, set [0.229]",
         ),
         (
             "path = \"x\"\nchannels = 1\naugment = { jitter = { contrast = 0.1, saturation = 0.4 } }",
-            "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); leave it out",
+            "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); remove it",
         ),
         (
             "path = \"x\"\nsize = [8, 12]\naugment = { crop = 9 }",
-            "[data.augment] crop = 9 is more than the 8 pixels of a side of the images: give 8 at most",
+            "[data.augment] crop = 9 must be at most 8, the shorter side of the images",
         ),
         (
             "path = \"x\"\naugment = { erase = 1.5, mixup = -1.0, rand_augment = { n = 0, magnitude = 31 } }",
             "[data.augment] erase = 1.5 must be between 0 and 1\n[data.augment] mixup = -1 must be between 0 and 1000; 0 is \
-             none\n[data.augment.rand_augment] n = 0 must be 1 to 14\n[data.augment.rand_augment] magnitude = 31 must be 0 to 30",
+             none\n[data.augment.rand_augment] n = 0 must be between 1 and 14\n[data.augment.rand_augment] magnitude = 31 must be between 0 and 30",
         ),
     ] {
         assert_eq!(message(&folder, data), expected, "{data}");
@@ -124,11 +124,11 @@ fn changes_that_do_not_fit_the_images() {
     };
     assert_eq!(
         of("{ jitter = { saturation = 0.4 } }"),
-        "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); leave it out"
+        "[data.augment.jitter] saturation = 0.4 has no effect on grey images (channels = 1); remove it"
     );
     assert_eq!(
         of("{ crop = 4096 }"),
-        "[data.augment] crop = 4096 is more than the 2 pixels of a side of the images: give 2 at most"
+        "[data.augment] crop = 4096 must be at most 2, the shorter side of the images"
     );
 }
 
@@ -161,19 +161,19 @@ fn damaged_files() {
     let path = |path: &str| message(&folder, &format!("path = {path:?}"));
     assert_eq!(
         idx_of("images", "three"),
-        "DIR/images holds 2 images and DIR/three 3 labels; they do not belong together"
+        "DIR/images contains 2 images, but DIR/three contains 3 labels; they do not belong together"
     );
     assert_eq!(
         idx_of("cut", "labels"),
-        "DIR/cut: its header says 2 x 2 x 3 values, and 4 follow; the file is damaged"
+        "DIR/cut: its header announces 2 x 2 x 3 values, but 4 follow; the file is damaged"
     );
     assert_eq!(
         idx_of("long", "labels"),
-        "DIR/long: its header says 2 x 2 x 3 values, and 13 follow; the file is damaged"
+        "DIR/long: its header announces 2 x 2 x 3 values, but 13 follow; the file is damaged"
     );
     assert_eq!(
         idx_of("header", "labels"),
-        "DIR/header: cut short inside its header of 16 bytes"
+        "DIR/header: truncated inside its header of 16 bytes"
     );
     assert_eq!(
         idx_of("labels", "images"),
@@ -181,7 +181,7 @@ fn damaged_files() {
     );
     assert_eq!(
         idx_of("none", "no-label"),
-        "[data] path = \"none\": DIR/none holds no image"
+        "[data] path = \"none\": DIR/none contains no image"
     );
     assert!(idx_of("cut.gz", "labels").starts_with("DIR/cut.gz is a damaged gzip file: "));
     assert_eq!(
@@ -189,11 +189,11 @@ fn damaged_files() {
             &folder,
             "path = \"images\"\nlabels = \"labels\"\nclasses = [\"a\"]"
         ),
-        "[data] path = \"images\": image 1 of DIR/images has the label 1, and there are 1 classes"
+        "[data] path = \"images\": image 1 of DIR/images has the label 1, but there are 1 classes"
     );
     assert_eq!(
         message(&folder, "path = \"one\"\nlabels = \"label\""),
-        "[data] 1 image(s) cannot be split by fractions; give valid_path, or set valid_fraction = 0"
+        "[data] 1 image(s) cannot be split by fractions; set valid_path, or set valid_fraction = 0"
     );
     assert_eq!(
         path("images"),
@@ -201,12 +201,12 @@ fn damaged_files() {
     );
     assert_eq!(
         path("text"),
-        "[data] path = \"text\": DIR/text is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of images; is it \
-         damaged? `format` names a format: `idx`, `cifar`, `cifar100`, `folder`, `table`"
+        "[data] path = \"text\": DIR/text is neither IDX images nor whole records of CIFAR, nor a folder, archive or table of images; it may \
+         be damaged; `format` sets a format: `idx`, `cifar`, `cifar100`, `folder`, `table`"
     );
     assert_eq!(
         message(&folder, "path = \"a.bin\"\nformat = \"cifar\""),
-        "DIR/a.bin: 3000 bytes are not a whole number of records of 3073 bytes; the file is cut short, or not of CIFAR-10"
+        "DIR/a.bin: 3000 bytes are not a whole number of records of 3073 bytes; the file is truncated, or is not CIFAR-10"
     );
     assert_eq!(
         path("b.bin"),
@@ -217,7 +217,7 @@ fn damaged_files() {
             &folder,
             "path = \"images\"\nlabels = \"labels\"\nvalid_fraction = 0.0\nmean = [0.0, 0.0]\nstd = [1.0, 1.0]"
         ),
-        "[data] mean and std have 2 number(s), and the images 1 channel(s)"
+        "[data] mean and std have 2 number(s), but the images have 1 channel(s)"
     );
 }
 
@@ -243,38 +243,38 @@ fn folders_that_are_wrong() {
     let path = |path: &str| message(&folder, &format!("path = {path:?}\nvalid_fraction = 0.0"));
     assert_eq!(
         path("all.tar.gz"),
-        "[data] path = \"all.tar.gz\": DIR/all.tar.gz/test/c is a folder, and images lie in DIR/all.tar.gz/CLASS/; if `test` holds the \
-         classes, give `DIR/all.tar.gz/test` as the path"
+        "[data] path = \"all.tar.gz\": DIR/all.tar.gz/test/c is a folder, but images must be in DIR/all.tar.gz/CLASS/; if `test` contains the \
+         classes, set the path to `DIR/all.tar.gz/test`"
     );
     assert_eq!(
         path("all.tar.gz/valid"),
-        "[data] path = \"all.tar.gz/valid\": the archive DIR/all.tar.gz holds nothing at `valid`; at its top lie `train`, `test`"
+        "[data] path = \"all.tar.gz/valid\": the archive DIR/all.tar.gz contains no file at `valid`; its top level contains `train`, `test`"
     );
     assert!(path("damaged.tar.gz").starts_with("DIR/damaged.tar.gz is a damaged archive: "));
-    assert!(path("broken").starts_with("DIR/broken/a/1.png is no PNG or JPEG that can be read: "));
+    assert!(path("broken").starts_with("DIR/broken/a/1.png cannot be read as PNG or JPEG: "));
     assert_eq!(
         path("cut"),
-        "DIR/cut/a/1.jpg is no PNG or JPEG that can be read: the file ends before its picture does"
+        "DIR/cut/a/1.jpg cannot be read as PNG or JPEG: the file is truncated"
     );
-    assert!(path("text").starts_with("DIR/text/a/1.png is no PNG or JPEG that can be read: "));
+    assert!(path("text").starts_with("DIR/text/a/1.png cannot be read as PNG or JPEG: "));
     assert_eq!(
         path("other"),
         "[data] path = \"other\": DIR/other/a/1.bmp is not a PNG or JPEG file; convert it"
     );
     assert_eq!(
         path("loose"),
-        "[data] path = \"loose\": the image DIR/loose/1.png lies in no class; images lie in a folder for each class"
+        "[data] path = \"loose\": the image DIR/loose/1.png is not in a class; put images in a folder for each class"
     );
     assert_eq!(
         path("empty"),
-        "[data] path = \"empty\": DIR/empty holds no image; it needs a folder for each class with .png, .jpg or .jpeg files"
+        "[data] path = \"empty\": DIR/empty contains no image; it needs a folder for each class with .png, .jpg or .jpeg files"
     );
     assert_eq!(
         message(
             &folder,
             "path = \"train\"\ntest_path = \"test\"\nvalid_fraction = 0.0"
         ),
-        "[data] test_path = \"test\": DIR/test has a folder `c`, which is none of the classes; did you mean `a`?"
+        "[data] test_path = \"test\": DIR/test has a folder `c`, which is not one of the classes; did you mean `a`?"
     );
     assert_eq!(
         path("nowhere"),

@@ -61,7 +61,7 @@ fn an_empty_label_is_no_class_of_itself() {
         ),
     ] {
         let error = told(&folder, &keys);
-        let says = format!("{place}the label is empty; leave the row out");
+        let says = format!("{place}the label is empty; remove the row");
         assert!(error.contains(&says), "{error}");
     }
     let error = told(&folder, &alone("none.tsv"));
@@ -109,11 +109,11 @@ fn the_files_of_a_folder_say_how_they_are_written() {
     assert_eq!((data.train.len(), data.shape.classes.len()), (2, 2));
     let error = told(&folder, &format!("{}text = \"text\"", alone("tables")));
     assert!(
-        error.contains("has no line of names; set header = true"),
+        error.contains("has no header; set header = true"),
         "{error}"
     );
     let error = told(&folder, &format!("{}text = 1", alone("hub")));
-    assert!(error.contains("fields have names"), "{error}");
+    assert!(error.contains("have names; use a name"), "{error}");
 }
 
 /// -1 beside classes numbered from 0 means "no label" in Hugging Face's tables.
@@ -127,7 +127,7 @@ fn minus_one_beside_numbers_from_zero_on_is_no_class() {
     let alone = |path: &str| format!("path = {path:?}\nvalid_fraction = 0.0\n");
     let error = told(&folder, &alone("none.tsv"));
     assert!(error.contains("none.tsv:3: the label is -1"), "{error}");
-    assert!(error.contains("leave such rows out"), "{error}");
+    assert!(error.contains("remove such rows"), "{error}");
     let named = format!("{}classes = [\"-1\", \"0\", \"1\"]", alone("none.tsv"));
     assert_eq!(read(&folder, &named).unwrap().shape.classes.len(), 3);
     let signs = read(&folder, &alone("signs.tsv")).unwrap();

@@ -164,11 +164,11 @@ fn what_is_wrong_with_a_table_is_said() {
     );
     says(
         "path = \"wide.csv\"\nheader = true\ntext = \"text\"\nlabel = \"label\"",
-        "wide.csv:3: the row has 3 columns and the first line has 2; put a text that holds a delimiter in quotes",
+        "wide.csv:3: the row has 3 columns, but the first line has 2; put texts that contain a delimiter in quotes",
     );
     says(
         "path = \"later.tsv\"",
-        "later.tsv:2: the row has 3 columns and the first line has 2; take delimiters out of its texts",
+        "later.tsv:2: the row has 3 columns, but the first line has 2; remove the delimiters from its texts",
     );
     says("path = \"empty.tsv\"", "has no rows");
     says("path = \"empty.tsv\"\nheader = true", "has no rows");
@@ -185,7 +185,7 @@ fn what_is_wrong_with_a_table_is_said() {
     let header = "header = true\ntext = \"text\"\nlabel = \"label\"";
     says(
         &format!("path = \"german.csv\"\n{header}"),
-        "german.csv:1: the first line is one column and holds `;`, and columns of CSV stand between commas",
+        "german.csv:1: the first line is one column and contains `;`, but CSV separates columns with commas",
     );
     says(
         &format!("path = \"crlf.csv\"\n{header}"),

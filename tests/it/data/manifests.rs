@@ -98,7 +98,7 @@ fn copies_from_a_folder_plain_or_gzipped() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.contains("sub/x.txt is not the file that the manifest names: SHA-256 "),
+        error.contains("sub/x.txt is not the file that the manifest names: its SHA-256 is "),
         "{error}"
     );
     assert!(!to.dir.path().join("sub/x.txt").exists());

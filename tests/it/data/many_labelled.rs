@@ -74,7 +74,7 @@ fn faults_name_their_row() {
     let header = "header = true\ntext = \"words\"";
     says(
         &format!("path = \"f.csv\"\n{header}\nindicators = [\"joy\", \"love\"]"),
-        "f.csv:3: column `joy` holds `-1`; an indicator is 1",
+        "f.csv:3: column `joy` contains `-1`; an indicator must be 1",
     );
     says(
         &format!("path = \"d.csv\"\n{header}\nindicators = [\"joy\", \"lova\"]"),
@@ -110,7 +110,7 @@ fn faults_name_their_row() {
     );
     says(
         "path = \"a.tsv\"\nlabels = 2\nlabel_separator = \"\"",
-        "stands between no classes",
+        "label_separator = \"\" must not be empty",
     );
     says(
         "path = \"a.tsv\"\nindicators = [\"joy\", \"love\"]",
@@ -118,7 +118,7 @@ fn faults_name_their_row() {
     );
     says(
         &format!("path = \"d.csv\"\n{header}\nindicators = [\"joy\"]"),
-        "two different columns at least",
+        "must contain at least two columns",
     );
     says(
         &format!(

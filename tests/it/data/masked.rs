@@ -291,7 +291,7 @@ fn what_cannot_be_masked_says_why() {
         None,
         fine(),
         Pairs::None,
-        "no text in which tokens could be masked",
+        "no text in which tokens can be masked",
     );
     let zero = MaskingConfig {
         share: 0.0,

@@ -105,7 +105,7 @@ fn faults_of_sense() {
     assert_eq!(none.exit_status(), 2);
     assert_eq!(
         message(&folder, "kind = \"arithmetic\"", "kind = \"byte\""),
-        "[tokenizer] kind = \"byte\" has no effect: arithmetic brings its own alphabet; leave [tokenizer] out"
+        "[tokenizer] kind = \"byte\" has no effect: arithmetic has its own alphabet; remove [tokenizer]"
     );
     assert_eq!(
         message(
@@ -113,7 +113,7 @@ fn faults_of_sense() {
             "kind = \"copy\"",
             "kind = \"char\"\nunknown = \"?!\""
         ),
-        "[tokenizer] kind = \"char\" has no effect: copy brings its own alphabet; leave [tokenizer] out"
+        "[tokenizer] kind = \"char\" has no effect: copy has its own alphabet; remove [tokenizer]"
     );
 }
 
@@ -187,7 +187,7 @@ fn files_that_are_missing_or_wrong() {
     );
     assert_eq!(
         of("nothing", ""),
-        "[data] the folder DIR/nothing holds no file"
+        "[data] no file is in the folder DIR/nothing"
     );
     assert_eq!(
         of("empty.txt", ""),
@@ -218,8 +218,8 @@ fn files_that_are_missing_or_wrong() {
     assert_eq!(
         of("bomb.txt.gz", ""),
         format!(
-            "DIR/bomb.txt.gz has {} bytes and unpacks to more than 67108864, tighter than data packs; unpack it by hand \
-             to have it read all the same",
+            "DIR/bomb.txt.gz has {} bytes but unpacks to more than 67108864, which is unlikely for data; if it is correct, \
+             unpack it manually",
             bomb.len()
         )
     );

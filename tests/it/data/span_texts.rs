@@ -20,7 +20,7 @@ fn vocabularies_of_others_must_have_the_sentinels() {
     with(0).save(&path).unwrap();
     let said = prepare(&view(0.15, 3.0)).err().unwrap().to_string();
     assert!(
-        said.contains("has 3 spans, and the vocabulary has 0 sentinels"),
+        said.contains("has 3 spans, but the vocabulary has 0 sentinels"),
         "{said}"
     );
     assert!(said.contains("use the vocabulary of a T5 model"), "{said}");
@@ -28,7 +28,7 @@ fn vocabularies_of_others_must_have_the_sentinels() {
     assert!(prepare(&view(0.15, 3.0)).is_ok());
     let said = prepare(&view(0.15, 1.0)).err().unwrap().to_string();
     assert!(
-        said.contains("and the vocabulary has 3 sentinels"),
+        said.contains("but the vocabulary has 3 sentinels"),
         "{said}"
     );
     assert!(said.contains("use longer spans"), "{said}");
@@ -66,7 +66,7 @@ fn keys_without_sense_are_faults() {
         (
             "kind = \"text\"\npath = \"t.txt\"\ncontext = 3",
             spans.clone(),
-            "context = 3 is too short for a text with a span missing; the least is 4",
+            "context = 3 is too short for a text with a span removed; the minimum is 4",
         ),
         (
             "kind = \"text\"\npath = \"t.txt\"\nwindows = \"contiguous\"",
@@ -97,7 +97,7 @@ fn keys_without_sense_are_faults() {
     let copies = viewed(&folder.places(), "kind = \"copy\"", None, &spans, 1);
     let said = copies.err().unwrap().to_string();
     assert!(
-        said.contains("has no text in which tokens could be masked"),
+        said.contains("has no text in which tokens can be masked"),
         "{said}"
     );
 }

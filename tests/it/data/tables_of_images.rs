@@ -114,16 +114,16 @@ fn tables_that_hold_no_such_images_are_refused() {
     for (keys, expected) in [
         (
             "path = \"two_labels.parquet\"",
-            "does not say which of its columns `img.bytes`, `img.path`, `fine_label`, `coarse_label` has the labels; set \
+            "it is not clear which of the columns `img.bytes`, `img.path`, `fine_label`, `coarse_label` contains the labels; set \
              `label`",
         ),
         (
             "path = \"paths.parquet\"",
-            "row 1 has no bytes in column `image`; a table must hold its images, not their paths",
+            "row 1 has no bytes in column `image`; a table must contain its images, not their paths",
         ),
         (
             "path = \"pictures.parquet\"\nimage = \"label\"",
-            "column `label` holds Int64, neither bytes of files nor structs with a field `bytes` of them",
+            "column `label` contains Int64, not bytes of files or structs with a field `bytes`",
         ),
         (
             "path = \"pictures.parquet\"\nimage = \"imaeg\"",
@@ -133,7 +133,7 @@ fn tables_that_hold_no_such_images_are_refused() {
             "path = \"pictures.parquet\"\nclasses = [\"one\", \"two\"]",
             "the image in row 1 of ",
         ),
-        ("path = \"snappy.parquet\"", "has the images; set `image`"),
+        ("path = \"snappy.parquet\"", "contains the images; set `image`"),
     ] {
         let found = prepared(&folder, keys).err().unwrap();
         assert!(found.contains(expected), "{keys}: {found}");
@@ -158,8 +158,8 @@ fn texts_have_the_names_of_their_classes_in_the_order_of_the_metadata() {
     let refused = refused.err().unwrap().to_string();
     assert!(
         refused.ends_with(
-            "unlabelled.parquet: row 1 has the label -1, and its column has the classes 0 to 1; Hugging Face writes -1 \
-             where a row has none, as in the test splits of benchmarks"
+            "unlabelled.parquet: row 1 has the label -1, but the classes of its column are 0 to 1; Hugging Face writes -1 \
+             for rows without a label, as in the test splits of benchmarks"
         ),
         "{refused}"
     );

@@ -94,13 +94,13 @@ fn keys_of_texts_with_a_class() {
         CLASSES,
         &halves("context = 5"),
         BYTES,
-        "context = 5 is too short for two texts and their marks; the least is 6",
+        "context = 5 is too short for two texts and their special tokens; the minimum is 6",
     );
     wrong(
         CLASSES,
         "kind = \"labelled_text\"\npath = \"a.tsv\"\njoin = true\npair = 3",
         BYTES,
-        "join = true is for single texts; leave it or `pair` out",
+        "join = true is for single texts; remove it or `pair`",
     );
     wrong(
         &format!("{CLASSES}\ntowers = true"),

@@ -163,7 +163,7 @@ fn a_classifier_begins_from_a_network_without_one() {
     assert!(done.status.success(), "{said}");
     for part in [
         "new: head.weight, head.bias",
-        "images whose shorter side became 18 and whose middle was cut out (here stretched to their size)",
+        "images resized to a shorter side of 18 and cropped at the centre (here stretched to their size)",
     ] {
         assert!(said.contains(part), "{said}");
     }

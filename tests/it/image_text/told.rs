@@ -158,7 +158,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "kind = \"captioned_shapes\"\nsize = 16\ncolours = 4\nshapes = 2\nalone = 0.5\nheld_out = 0.2\nvalid_items = 40",
             "kind = \"shapes\"",
-            "no pairs of texts that are read alone, and no captions",
+            "no pairs of texts that can be encoded separately, and no captions",
         ),
     ] {
         let experiment = SHAPES.replacen(from, to, 1);

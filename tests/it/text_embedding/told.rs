@@ -74,7 +74,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "kind = \"number_words\"\nvalid_items = 100",
             "kind = \"random_pairs\"\nvocab_size = 50\nsource_len = 8\ntarget_len = 8".into(),
-            "no pairs of texts that are read alone",
+            "no pairs of texts that can be encoded separately",
         ),
         (
             "valid_items = 100",

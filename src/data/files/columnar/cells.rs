@@ -71,7 +71,7 @@ pub(super) fn bytes(column: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>, String> {
         DataType::LargeBinary => owned!(inner.as_binary::<i64>()),
         DataType::BinaryView => owned!(inner.as_binary_view()),
         _ => Err(format!(
-            "holds {}, neither bytes of files nor structs with a field `bytes` of them",
+            "contains {}, not bytes of files or structs with a field `bytes`",
             column.data_type()
         )),
     }
@@ -79,7 +79,7 @@ pub(super) fn bytes(column: &ArrayRef) -> Result<Vec<Option<Vec<u8>>>, String> {
 
 fn texts(column: &ArrayRef) -> Result<Vec<Option<String>>, String> {
     let holds =
-        |column: &ArrayRef| format!("holds {}, neither texts nor numbers", column.data_type());
+        |column: &ArrayRef| format!("contains {}, not texts or numbers", column.data_type());
     let plain = match column.data_type() {
         DataType::Dictionary(_, values) => values.as_ref(),
         other => other,

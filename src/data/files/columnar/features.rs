@@ -53,11 +53,11 @@ impl Features {
         let at = label.parse::<usize>().ok();
         at.and_then(|at| names.get(at)).map(String::as_str).ok_or_else(|| {
             let hint = match label {
-                "-1" => "; Hugging Face writes -1 where a row has none, as in the test splits of benchmarks",
+                "-1" => "; Hugging Face writes -1 for rows without a label, as in the test splits of benchmarks",
                 _ => "",
             };
             format!(
-                "has the label {label}, and its column has the classes 0 to {}{hint}",
+                "has the label {label}, but the classes of its column are 0 to {}{hint}",
                 names.len() - 1
             )
         })

@@ -36,7 +36,7 @@ fn start(file: &mut File) -> Result<u64, String> {
     let mut first = [0; 8];
     file.seek(SeekFrom::Start(0)).map_err(text)?;
     file.read_exact(&mut first)
-        .map_err(|_| "it is empty or cut short".to_owned())?;
+        .map_err(|_| "it is empty or truncated".to_owned())?;
     Ok(if &first == MAGIC { 8 } else { 0 })
 }
 
@@ -110,10 +110,10 @@ fn check_buffers(
     for buffer in batch.buffers().iter().flatten() {
         let (from, size) = (buffer.offset(), buffer.length());
         let (Ok(from), Ok(size)) = (u64::try_from(from), u64::try_from(size)) else {
-            return Err("a buffer has a negative length: damaged".into());
+            return Err("a buffer has a negative length: the file is damaged".into());
         };
         if from.checked_add(size).is_none_or(|end| end > bytes) {
-            return Err("a buffer leads out of its message: damaged".into());
+            return Err("a buffer extends beyond its message: the file is damaged".into());
         }
         if batch.compression().is_some() && size >= 8 {
             let mut unpacked = [0; 8];
@@ -123,7 +123,7 @@ fn check_buffers(
             let unpacked = i64::from_le_bytes(unpacked);
             if unpacked != -1 && u64::try_from(unpacked).map_or(true, |n| n > most) {
                 return Err(format!(
-                    "a buffer says that it unpacks to {unpacked} bytes, more than the {most} allowed: damaged"
+                    "a buffer would unpack to {unpacked} bytes, but at most {most} are allowed: the file is damaged"
                 ));
             }
         }

@@ -275,7 +275,7 @@ fn require(
             let near = nearest(name, all.iter().map(String::as_str));
             let hint = near.map_or_else(String::new, |near| format!("; did you mean `{near}`?"));
             let there = join_names(&all);
-            format!("no column `{name}`{hint}; there are {there}; set [data] {key}")
+            format!("no column `{name}`{hint}; the columns are {there}; set [data] {key}")
         })?;
         roots.extend(schema.index_of(parts[0]).ok());
     }

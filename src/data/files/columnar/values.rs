@@ -101,7 +101,7 @@ fn plain(column: &ArrayRef) -> Result<Vec<Value>, String> {
             let texts: &StringViewArray = cast.as_string_view();
             values!(texts)
         }
-        other => Err(format!("holds {other}, which no text can be made of")),
+        other => Err(format!("contains {other}, which cannot be converted to text")),
     }
 }
 

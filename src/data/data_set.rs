@@ -63,8 +63,7 @@ impl Request<'_> {
 /// The fault of a kind of data without text, for a task that masks tokens.
 pub(super) fn masking_unsupported() -> Vec<String> {
     vec![
-        "[data] this kind has no text in which tokens can be masked; see formwork list data"
-            .into(),
+        "[data] this kind has no text in which tokens can be masked; see formwork list data".into(),
     ]
 }
 

@@ -86,7 +86,8 @@ pub(in crate::data) fn notes(
     }
     if template.has_unused_date() {
         notes.push(
-            "[data] date has no effect: the chat template does not use a date (strftime_now)".into(),
+            "[data] date has no effect: the chat template does not use a date (strftime_now)"
+                .into(),
         );
     }
     let lacking = CHATML_MARKS

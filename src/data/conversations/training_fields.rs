@@ -58,7 +58,13 @@ pub(super) fn remove_training_fields(message: &mut Value) -> Result<bool, String
             )
         })?;
         if let Some((other, of_other)) = said.filter(|(_, of_other)| *of_other != is_learnt) {
-            let word = |learnt: bool| if learnt { "train on it" } else { "only read it" };
+            let word = |learnt: bool| {
+                if learnt {
+                    "train on it"
+                } else {
+                    "only read it"
+                }
+            };
             return Err(format!(
                 "has `{other}`, which says to {}, but also `{name}`, which says to {}; remove one of them",
                 word(of_other),

@@ -106,8 +106,7 @@ impl NoiseConfig {
         );
         fault(
             self.random.is_some() && self.infill == 0.0 && self.mask == 0.0,
-            "[task] random has no effect: infill = 0 and mask = 0 make no masks; remove it"
-                .into(),
+            "[task] random has no effect: infill = 0 and mask = 0 make no masks; remove it".into(),
         );
         let noises = [
             self.permute_sentences,

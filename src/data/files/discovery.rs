@@ -43,10 +43,7 @@ pub fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>> {
                 true => "no file is in the folder",
                 false => "no file matches the pattern",
             };
-            return Err(Error::usage(format!(
-                "[data] {what} {}",
-                path.display()
-            )));
+            return Err(Error::usage(format!("[data] {what} {}", path.display())));
         }
     }
     Ok(all)

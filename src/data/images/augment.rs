@@ -103,7 +103,11 @@ impl AugmentConfig {
                 fault(true, table, message);
             }
         }
-        fault(crop > 4096, "", format!("crop = {crop} must be between 0 and 4096"));
+        fault(
+            crop > 4096,
+            "",
+            format!("crop = {crop} must be between 0 and 4096"),
+        );
         fault(
             !(0.0..=1.0).contains(&self.erase),
             "",

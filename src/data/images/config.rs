@@ -246,7 +246,10 @@ impl ImagesConfig {
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();
-        fault(names.len() < self.classes.len(), "classes must contain each name only once");
+        fault(
+            names.len() < self.classes.len(),
+            "classes must contain each name only once",
+        );
     }
 
     /// Faults of images that are read as sequences.

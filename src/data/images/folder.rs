@@ -137,7 +137,10 @@ fn no_images_error(root: &Path) -> Error {
             splits::suggested_keys(&tables).unwrap_or_else(|| format!("path = {folder:?}"))
         ),
     };
-    Error::usage(format!("[data] {} contains no image{remedy}", root.display()))
+    Error::usage(format!(
+        "[data] {} contains no image{remedy}",
+        root.display()
+    ))
 }
 
 /// Decodes images with these labels into one shape.

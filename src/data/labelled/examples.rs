@@ -138,9 +138,7 @@ impl LabelledTextConfig {
     pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
         match (self.pair.is_some(), pair.is_some()) {
             (true, false) => {
-                return Err(Error::usage(
-                    "the run reads pairs of texts; add --pair",
-                ));
+                return Err(Error::usage("the run reads pairs of texts; add --pair"));
             }
             (false, true) => {
                 return Err(Error::usage("the run reads single texts; remove --pair"));

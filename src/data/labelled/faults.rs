@@ -130,9 +130,8 @@ impl LabelledTextConfig {
         let mut faults = Vec::new();
         match &self.label_separator {
             Some(_) if self.labels.is_none() => {
-                faults.push(
-                    "[data] label_separator has no effect without labels; remove it".into(),
-                );
+                faults
+                    .push("[data] label_separator has no effect without labels; remove it".into());
             }
             Some(separator) if separator.is_empty() => {
                 faults.push(
@@ -144,7 +143,8 @@ impl LabelledTextConfig {
         }
         let different: BTreeSet<&String> = self.indicators.iter().collect();
         if different.len() < self.indicators.len() || self.indicators.len() == 1 {
-            faults.push("[data] indicators must contain at least two columns, each only once".into());
+            faults
+                .push("[data] indicators must contain at least two columns, each only once".into());
         }
         let numbered = self.has_format() && !self.names_fields(self.first());
         if !self.indicators.is_empty() && numbered && self.lacks_header() {

@@ -91,9 +91,7 @@ impl ArticleHalvesConfig {
     /// If the tokenizer cannot encode a text, a text is empty, or the second one is missing.
     pub fn read(&self, text: &str, pair: Option<&str>, tokenizer: &Tokenizer) -> Result<TextItem> {
         let Some(pair) = pair else {
-            return Err(Error::usage(
-                "the run reads pairs of texts; add --pair",
-            ));
+            return Err(Error::usage("the run reads pairs of texts; add --pair"));
         };
         let encode = |text: &str| -> Result<Vec<i32>> {
             let ids: Vec<i32> = tokenizer

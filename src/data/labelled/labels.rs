@@ -49,7 +49,11 @@ impl AnswerKind {
 /// Parses a finite number.
 fn number(written: &str) -> Result<f32> {
     let number = written.parse::<f32>().ok().filter(|x| x.is_finite());
-    number.ok_or_else(|| Error::run(format!("the score `{written}` is not a number; use for example 3.8")))
+    number.ok_or_else(|| {
+        Error::run(format!(
+            "the score `{written}` is not a number; use for example 3.8"
+        ))
+    })
 }
 
 /// The classes of a data set.
@@ -86,7 +90,8 @@ fn sorted<'a>(labels: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
 /// Maximum number of classes that a message lists.
 const FEW_CLASSES: usize = 12;
 /// The fault of a row without a label.
-pub(super) const EMPTY: &str = "the label is empty; remove the row, or name all classes, including \"\", in [data] classes";
+pub(super) const EMPTY: &str =
+    "the label is empty; remove the row, or name all classes, including \"\", in [data] classes";
 
 impl Labels {
     /// Builds the classes from the labels of the training rows and the given names, if any. Given names are

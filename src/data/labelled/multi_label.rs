@@ -129,6 +129,10 @@ mod tests {
         };
         assert_eq!(read(cells(["1", " True"]).ok()), ["a", "b"]);
         assert!(read(cells(["0", "0.0"]).ok()).is_empty());
-        assert!(cells(["0", "-1"]).unwrap_err().contains("`b` contains `-1`"));
+        assert!(
+            cells(["0", "-1"])
+                .unwrap_err()
+                .contains("`b` contains `-1`")
+        );
     }
 }

@@ -73,10 +73,7 @@ fn tables_that_training_refuses() {
     write("latin.tsv", "x");
     fs::write(folder.path().join("latin.tsv"), b"a \xff film\tyes\n").unwrap();
     for (table, says) in [
-        (
-            "path = \"rows.dat\"",
-            "is unknown; set format",
-        ),
+        ("path = \"rows.dat\"", "is unknown; set format"),
         (
             "path = \"named.csv\"\nheader = true\ntext = 1\nlabel = \"label\"",
             "no column `label`",

@@ -126,7 +126,10 @@ fn keys_without_effect_or_out_of_bounds_are_refused() {
             "mask = 1 must be at least 0 and below 1",
         ),
         (&["task.rotate=1.5"], "rotate = 1.5 must be between 0 and 1"),
-        (&["task.mean_span=0.5"], "mean_span = 0.5 must be between 1 and 100"),
+        (
+            &["task.mean_span=0.5"],
+            "mean_span = 0.5 must be between 1 and 100",
+        ),
         (&["task.infil=0.1"], "infill"),
         (&["data.windows=\"contiguous\""], "windows has no effect"),
     ] {

@@ -159,7 +159,9 @@ fn errors_stand_at_their_lines() {
     );
     let (_, said) = failure(&["check", &std]);
     assert!(
-        said.contains(&format!("{std}:14: [data] std = [2.5] must be between 1e-6 and 1")),
+        said.contains(&format!(
+            "{std}:14: [data] std = [2.5] must be between 1e-6 and 1"
+        )),
         "{said}"
     );
     let typed = format!("data.path={:?}", at.join("picturse"));

@@ -133,7 +133,10 @@ fn tables_that_hold_no_such_images_are_refused() {
             "path = \"pictures.parquet\"\nclasses = [\"one\", \"two\"]",
             "the image in row 1 of ",
         ),
-        ("path = \"snappy.parquet\"", "contains the images; set `image`"),
+        (
+            "path = \"snappy.parquet\"",
+            "contains the images; set `image`",
+        ),
     ] {
         let found = prepared(&folder, keys).err().unwrap();
         assert!(found.contains(expected), "{keys}: {found}");

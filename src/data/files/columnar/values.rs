@@ -101,7 +101,9 @@ fn plain(column: &ArrayRef) -> Result<Vec<Value>, String> {
             let texts: &StringViewArray = cast.as_string_view();
             values!(texts)
         }
-        other => Err(format!("contains {other}, which cannot be converted to text")),
+        other => Err(format!(
+            "contains {other}, which cannot be converted to text"
+        )),
     }
 }
 

@@ -158,7 +158,7 @@ fn words_beyond_the_context_are_not_tagged() {
     );
     assert!(line["predicted"][13].is_string() && line["predicted"][14].is_null());
     let (status, said) = failure(&["eval", &run, "--predictions", "-"]);
-    assert!(status == 2 && said.contains("name a file"), "{said}");
+    assert!(status == 2 && said.contains("give a file"), "{said}");
 }
 
 /// The same sentences in JSON lines give the same losses.
@@ -319,7 +319,7 @@ fn faults_of_numbers_name_their_place() {
         "good\t1\n",
         &[
             "reads texts with a class",
-            "gives texts with a number; set `label` instead of `score`",
+            "provides texts with a number; set `label` instead of `score`",
         ],
     );
 }

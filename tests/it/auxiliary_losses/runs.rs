@@ -119,7 +119,7 @@ fn a_trained_run_is_used_without_the_extra_heads() {
     let sets = [&more[..], &[&theirs]].concat();
     let said = notices(&command(&["train", TINY, "--run", &place("plain")], &sets));
     assert!(
-        said.contains("left out: auxiliary.layers.0.next.bias"),
+        said.contains("skipped: auxiliary.layers.0.next.bias"),
         "{said}"
     );
     let sets = [&LOSSES[..], &["train.steps=6", &ours]].concat();

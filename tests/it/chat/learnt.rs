@@ -45,14 +45,14 @@ fn other_values_are_refused_where_they_stand() {
             json!({ "weight": 0.5 }),
             [
                 "chats.jsonl:1",
-                "message 4 has `weight` = 0.5; 1 or 0 are allowed",
+                "message 4 has `weight` = 0.5; it must be 1 or 0",
             ],
         ),
         (
             json!({ "train": 1 }),
             [
                 "chats.jsonl:1",
-                "message 4 has `train` = 1; true or false are allowed",
+                "message 4 has `train` = 1; it must be true or false",
             ],
         ),
     ] {

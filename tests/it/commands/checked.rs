@@ -281,7 +281,10 @@ fn sweeps_that_are_refused() {
 fn what_would_stop_a_run_on_its_way() {
     let dates = "experiments/translation/dates.toml";
     for (set, says) in [
-        ("decode.search.first=100000", "first = 100000 is no token"),
+        (
+            "decode.search.first=100000",
+            "first = 100000 is not a token id",
+        ),
         (
             "optimizer={ kind = \"adafactor\", weight_decay = 1e300 }",
             "weight_decay = ",

@@ -147,7 +147,7 @@ fn keys_without_sense_are_faults_of_a_check() {
         ),
         (
             "data={ kind = \"dates\" }",
-            "reads texts, but [data] kind = \"dates\" gives pairs of texts",
+            "reads texts, but [data] kind = \"dates\" provides pairs of texts",
         ),
         (
             "data={ kind = \"copy\" }",

@@ -257,7 +257,7 @@ fn a_head_of_other_classes_is_told() {
     // A parameter that `init.skip` leaves out is initialised again.
     let (_, said) = good(at, &fifth, &["init.skip=[\"head.bias\"]"]);
     assert!(
-        said.contains("; new: head.bias; left out: head.bias"),
+        said.contains("; new: head.bias; skipped: head.bias"),
         "{said}"
     );
 }

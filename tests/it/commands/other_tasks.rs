@@ -277,7 +277,7 @@ fn shapes_are_classified() {
     trained(folder.path(), "larger", file, &sets);
     sets.retain(|set| *set != "data.size=56");
     let said = refused(folder.path(), file, &sets);
-    assert!(said.contains("resample changes nothing"), "{said}");
+    assert!(said.contains("resample has no effect"), "{said}");
     let (status, said) = failure(&["classify", &run, "--text", "a"]);
     assert_eq!(status, 2);
     assert!(

@@ -71,7 +71,7 @@ fn the_job_script_of_two_machines() {
 export RAYON_NUM_THREADS=4
 srun --mpi=pmix --wait=60 --cpus-per-task=4 '{program}' train '{ROOT}/{FILE}' --run '/there/it'\''s 5%' --resume --plain --set 'train.micro_batch_size=2'
 status=$?
-# Saved on request, before its time was up: back into the queue, where the next start resumes it.
+# The run was saved before its time limit: requeue the job, and the next start resumes the run.
 if [ "$status" -eq 130 ] && [ "${{SLURM_RESTART_COUNT:-0}}" -lt 100 ]; then
     exec scontrol requeue "$SLURM_JOB_ID"
 fi

@@ -303,7 +303,7 @@ fn several_prompts_are_continued_and_counted() {
     assert!(status == 2 && said.contains("--prompt"), "{said}");
     let empty = written(folder.path(), "empty.txt", "");
     let (status, said) = failure(&["generate", &run, "--input", &empty]);
-    assert!(status == 2 && said.contains("has no line"), "{said}");
+    assert!(status == 2 && said.contains("contains no lines"), "{said}");
     let (status, _) = failure(&["generate", &run]);
     assert_eq!(status, 2);
 }

@@ -120,7 +120,7 @@ fn an_experiment_that_was_edited_into_nonsense_is_refused() {
     std::fs::write(&file, text.replace("n_heads = 4", "n_heads = 0")).unwrap();
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 1);
-    assert!(said.contains("resolved.toml was edited"), "{said}");
+    assert!(said.contains("resolved.toml was changed"), "{said}");
     formwork::train::run_manifest::seal(&path).unwrap();
     let (status, said) = failure(&["eval", &run]);
     assert_eq!(status, 2);

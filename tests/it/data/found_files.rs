@@ -136,7 +136,7 @@ fn several_splits_of_a_folder_are_told_with_keys_that_read_them() {
         ("hub/more/0.jsonl", LINES),
     ]);
     let told = refused(&nested, "path = \"hub\"");
-    let all = between(&told, "the patterns ", " take all");
+    let all = between(&told, "the patterns ", " match all");
     let data = prepare(&nested, &format!("path = {all}")).unwrap();
     assert_eq!(data.documents, 6, "{all}");
 }

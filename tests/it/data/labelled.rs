@@ -196,7 +196,10 @@ fn what_is_wrong_with_a_table_is_said() {
         "bad.tsv:1: the line is not UTF-8 (byte 1 of it)",
     );
     says("path = \"a.tsv\"\ntext = 2", "the same column");
-    says("path = \"a.tsv\"\nheader = [\"test\"]", "no test_path");
+    says(
+        "path = \"a.tsv\"\nheader = [\"test\"]",
+        "test_path is not set",
+    );
     says("path = \"a.tsv\"\ncontext = 1", "too short");
     says("path = \"a.tsv\"\nclasses = [\"x\"]", "at least two names");
     says(

@@ -80,7 +80,7 @@ fn groups_agree_with_what_stands_beside_them() {
     let groups = group(DENSE) + &group(BANDED);
     says(
         &format!("kind = \"decoder\"\nn_layers = 3\n{groups}"),
-        "n_layers = 3 is not a multiple of 2, the blocks of [[model.layers]]",
+        "n_layers = 3 is not a multiple of 2, the number of blocks in [[model.layers]]",
     );
     says(
         &format!("kind = \"decoder\"\nfeed_forward = {{ kind = \"gated\" }}\n{groups}"),

@@ -146,7 +146,7 @@ fn tables_in_brackets_count_alike() {
     let arms = "[[ablation.arms]]\nname = \"a\"\n[[ablation.arms]]\nname = \"a\"\nset = { \"seed\" = 3 }\n";
     says(
         &text("kind = \"decoder\"", arms),
-        "x.toml:12: [[ablation.arms]] 2: two arms are named `a`\\nx.toml:13: [[ablation.arms]] 2: `seed` cannot be an axis: \
+        "x.toml:12: [[ablation.arms]] 2: two arms are named `a`\nx.toml:13: [[ablation.arms]] 2: `seed` cannot be an axis: \
          `seeds` sets how many seeds each arm gets",
     );
 }

@@ -74,7 +74,7 @@ fn keys_of_articles() {
     );
     says(
         &text("encoder", CLASSES, ARTICLES, BYTES),
-        "reads texts with a class, but [data] kind = \"articles\" gives pairs of texts",
+        "reads texts with a class, but [data] kind = \"articles\" provides pairs of texts",
     );
 }
 
@@ -157,6 +157,6 @@ fn keys_of_images_that_are_texts() {
     );
     says(
         &text("vision", "kind = \"image_classification\"", PATHS, ""),
-        "reads images, but [data] kind = \"pathfinder\" gives texts with a class",
+        "reads images, but [data] kind = \"pathfinder\" provides texts with a class",
     );
 }

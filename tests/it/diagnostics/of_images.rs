@@ -119,7 +119,7 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{swin}stages = [2]\nn_heads = [3]\nd_model = 10"),
-            "x.toml:9: [model] n_heads has 3 for stage 0, which does not divide its width 10; 2 or 5 would",
+            "x.toml:9: [model] n_heads has 3 for stage 0, which does not divide its width 10; use 2 or 5",
         ),
         (
             format!("{swin}n_heads = [3, 6]"),
@@ -127,7 +127,7 @@ fn faults_of_models_that_read_images() {
         ),
         (
             format!("{swin}n_heads = [3, 6, 12, 25]"),
-            "x.toml:8: [model] n_heads has 25 for stage 3, which does not divide its width 768; 24 or 32 would",
+            "x.toml:8: [model] n_heads has 25 for stage 3, which does not divide its width 768; use 24 or 32",
         ),
         (
             format!("{swin}norm_placement = \"post\""),

@@ -121,7 +121,7 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 128"#,
         )],
         sets: &[],
-        says: "x.toml:11: [model.position] max_len = 1 is shorter than the context of 256 tokens; remove it to follow the data, \
+        says: "x.toml:11: [model.position] max_len = 128 is shorter than the context of 256 tokens; remove it to follow the data, \
                or shorten texts with data.context = 128",
     },
     Case {
@@ -131,7 +131,7 @@ pub const CASES: &[Case] = &[
             r#"kind = "learned", max_len = 256"#,
         )],
         sets: &["data.context=512"],
-        says: "--set data.context=512: [model.position] max_len = 2 is shorter than the context of 512 tokens; remove it to \
+        says: "--set data.context=512: [model.position] max_len = 256 is shorter than the context of 512 tokens; remove it to \
                follow the data, or shorten texts with data.context = 256",
     },
     Case {

@@ -112,7 +112,7 @@ pub const CASES: &[Case] = &[
         title: "no validation split",
         edits: &[("context = 256", "context = 256\nvalid_fraction = 0.0")],
         sets: &[],
-        says: "x.toml:38: [train] eval_every has no effect: [data] has no validation split; remove it\\nx.toml:43: [expect] valid_loss is not measured: [data] has no validation split",
+        says: "x.toml:38: [train] eval_every has no effect: [data] has no validation split; remove it\nx.toml:43: [expect] valid_loss is not measured: [data] has no validation split",
     },
     Case {
         title: "several",
@@ -123,7 +123,7 @@ pub const CASES: &[Case] = &[
             (r#""pre""#, "\"pre\"\nshared_parallel_norm = true"),
         ],
         sets: &["optimizer.lr=-1"],
-        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\\nx.toml:6: [model] n_layers = 0 is not between 1 and 1000\\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; remove it\\nx.toml:36: [train] steps = 0 must be 1 or more",
+        says: "--set optimizer.lr=-1: [optimizer] lr = -1 is not a positive number\nx.toml:6: [model] n_layers = 0 is not between 1 and 1000\nx.toml:8: [model] dropout = -0.1 must be at least 0 and below 1\nx.toml:11: [model] shared_parallel_norm = true has no effect: norm_placement is not \"parallel\"; remove it\nx.toml:36: [train] steps = 0 must be 1 or more",
     },
     Case {
         title: "a large batch",
@@ -171,7 +171,7 @@ pub const CASES: &[Case] = &[
             "batch_size = 64\nsample = { prompt = \"\", temperature = -1.0 }",
         )],
         sets: &[],
-        says: "x.toml:37: [train.sample] prompt is empty; the shortest prompt is a line break, \"\\n\"\\nx.toml:37: [train.sample] temperature = -1.0 must be 0 (the most likely token) or more",
+        says: "x.toml:37: [train.sample] prompt is empty; the shortest prompt is a line break, \"\\n\"\nx.toml:37: [train.sample] temperature = -1.0 must be 0 (the most likely token) or more",
     },
     Case {
         title: "evaluations counted but never made",
@@ -284,7 +284,7 @@ pub const CASES: &[Case] = &[
             ("[expect]\nvalid_loss = { at_most = 1.48 }\n", ""),
         ],
         sets: &[],
-        says: "x.toml:38: [train] eval_batch_size has no effect: [data] has no validation or test split; remove it\\nx.toml:39: [train] sample has no effect: [data] has no validation split to evaluate on; remove it",
+        says: "x.toml:38: [train] eval_batch_size has no effect: [data] has no validation or test split; remove it\nx.toml:39: [train] sample has no effect: [data] has no validation split to evaluate on; remove it",
     },
     Case {
         title: "a subword vocabulary too small",

@@ -76,7 +76,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
     for (data, wanted) in [
         (
             "kind = \"right_and_wrong\"\ndigits = 1",
-            "gives a better and a worse text",
+            "provides a better and a worse text",
         ),
         (
             "kind = \"random_tokens\"\nvocab_size = 20\ncontext = 8",

@@ -135,12 +135,15 @@ fn other_modules_are_refused_with_what_can_be_had() {
         (
             settings,
             json!({ "pooling_mode": "weightedmean" }),
-            vec!["pools by weightedmean", "cls, mean, lasttoken and max"],
+            vec![
+                "uses the pooling weightedmean",
+                "cls, mean, lasttoken and max",
+            ],
         ),
         (
             settings,
             json!({ "pooling_mode_max_tokens": true, "pooling_mode_cls_token": true }),
-            vec!["pools by cls and max"],
+            vec!["uses the pooling cls and max"],
         ),
         (
             settings,

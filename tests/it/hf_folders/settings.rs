@@ -89,7 +89,17 @@ fn a_decoder_continues_as_its_folder_says() {
     output(&["export", &shown(&run), &shown(&exported)]);
     assert_eq!(settings(&exported), said);
     // Greedy tokens, a length that includes the prompt, and an end token given by its id.
-    let greedy = generated(&run, &["--temperature", "0", "--repetition-penalty", "1"]);
+    let greedy = generated(
+        &run,
+        &[
+            "--temperature",
+            "0",
+            "--repetition-penalty",
+            "1",
+            "--no-repeat-ngram-size",
+            "0",
+        ],
+    );
     let words: Vec<&str> = greedy.split_whitespace().collect();
     let end: u32 = words[5][1..].parse().unwrap();
     let first = words[3..]

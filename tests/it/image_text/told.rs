@@ -34,7 +34,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             text,
             "kind = \"encoder_decoder\"\nd_model = 24",
-            ":13: [model.text] kind = \"encoder_decoder\" reads no texts; use \"decoder\", \"encoder\", \"recurrent\" or \"convolutional\"",
+            ":13: [model.text] kind = \"encoder_decoder\" does not read texts; use \"decoder\", \"encoder\", \"recurrent\" or \"convolutional\"",
         ),
         (
             "size = 4 }",
@@ -128,7 +128,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             task,
             "kind = \"image_classification\"",
-            "reads images, but [data] kind = \"captioned_shapes\" gives images with a caption",
+            "reads images, but [data] kind = \"captioned_shapes\" provides images with a caption",
         ),
         (
             task,

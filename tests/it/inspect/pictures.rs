@@ -185,7 +185,7 @@ fn an_image_transformer_from_all_sides() {
         &["inspect", &run, "gradients", "--image", &picture],
         "--image has no effect",
     );
-    told(&["inspect", &run, "context"], "language models");
+    told(&["inspect", &run, "context"], "a language model");
     told(&["inspect", &run, "rolout"], "did you mean `rollout`");
     told(&["inspect", &run, &run, "rollout"], "one run");
 }
@@ -253,7 +253,7 @@ fn texts_are_looked_at_token_by_token() {
         &["inspect", &masked, "rollout", "--image", "x.png"],
         "reads texts",
     );
-    told(&["inspect", &masked, "filters"], "no images");
+    told(&["inspect", &masked, "filters"], "does not read images");
 
     let pairs = run(folder.path(), "pairs", trained::PAIRS);
     let arguments = [

@@ -73,7 +73,7 @@ fn what_does_not_fit_is_refused_with_its_place() {
         ),
         (
             vec!["task={kind=\"causal_lm\"}"],
-            "gives a better and a worse text",
+            "provides a better and a worse text",
         ),
         (vec!["data.context=4"], "the minimum is 8"),
     ] {

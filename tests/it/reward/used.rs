@@ -87,7 +87,7 @@ fn the_best_of_several_continuations_has_the_largest_reward() {
         ),
         (
             vec!["--best-of", "6", "--reward", run, "--temperature", "0"],
-            "all continuations are one",
+            "all continuations are the same",
         ),
         (
             vec!["--best-of", "6", "--reward", "checkpoints/base"],

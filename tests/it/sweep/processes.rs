@@ -237,7 +237,7 @@ fn seeds_and_axes_extend_a_finished_sweep() {
     assert!(!fine);
     assert!(
         told.contains(
-            "arm `norm_placement=pre, n_layers=2` was trained with `[optimizer] lr = 0.003` and has `[optimizer] lr = 0.5` now"
+            "arm `norm_placement=pre, n_layers=2` was trained with `[optimizer] lr = 0.003` but now has `[optimizer] lr = 0.5`"
         ),
         "{told}"
     );

@@ -220,7 +220,7 @@ fn keys_of_what_is_written_down_may_change_while_a_sweep_grows() {
     let told = refused(&place, &file, "grown", &other);
     assert!(
         told.contains(
-            "arm `n_layers=1` was trained with `[model] dropout = 0.1` and has `[model] dropout = 0.2` now; give"
+            "arm `n_layers=1` was trained with `[model] dropout = 0.1` but now has `[model] dropout = 0.2`; give"
         ),
         "{told}"
     );

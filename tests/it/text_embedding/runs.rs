@@ -185,6 +185,6 @@ fn classes_begin_from_vectors() {
             told,
             "{said}"
         );
-        assert_eq!(said.contains("computes otherwise"), told, "{said}");
+        assert_eq!(said.contains("computes differently"), told, "{said}");
     }
 }

@@ -38,7 +38,7 @@ fn what_cannot_be_is_told_with_its_line() {
             with("group = 32"),
             "group = 32 has no effect: it is the whole batch_size = 32",
         ),
-        (task, with("loss = \"cosine\""), "gives pairs of texts"),
+        (task, with("loss = \"cosine\""), "provides pairs of texts"),
         (task, with("loss = \"cosin\""), "did you mean `cosine`"),
         (task, with("los = \"cosine\""), "did you mean `loss`"),
         (

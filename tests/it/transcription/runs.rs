@@ -168,7 +168,7 @@ fn a_run_writes_what_it_hears() {
             &["encode", &run, &file, "--out", &vectors],
             "use formwork transcribe",
         ),
-        (&["translate", &run], "writes no texts for texts"),
+        (&["translate", &run], "does not generate texts from texts"),
     ] {
         let (status, said) = failure(command);
         assert!(

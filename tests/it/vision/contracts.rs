@@ -344,5 +344,5 @@ fn images_that_do_not_divide_into_patches_are_refused() {
         misfit(5, 28, 28).unwrap(),
         "size = 5 does not divide images of 28 by 28 pixels into patches; use 4 or 7, or other images"
     );
-    assert!(misfit(64, 28, 20).unwrap().contains("; 4 would"));
+    assert!(misfit(64, 28, 20).unwrap().contains("; use 4"));
 }

@@ -246,10 +246,8 @@ impl ImagesConfig {
         let mut names = self.classes.clone();
         names.sort();
         names.dedup();
-        fault(
-            names.len() < self.classes.len(),
-            "classes must contain each name only once",
-        );
+        let repeats = names.len() < self.classes.len();
+        fault(repeats, "classes must contain each name only once");
     }
 
     /// Faults of images that are read as sequences.

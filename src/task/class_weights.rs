@@ -212,7 +212,7 @@ mod tests {
         let found = of(&[0, 0, 0, 0, 1, 1, 2, 0]).unwrap();
         assert_eq!(found, [8.0 / 15.0, 8.0 / 6.0, 8.0 / 3.0]);
         let lacking = of(&[0, 0, 2]).unwrap_err().to_string();
-        assert!(lacking.contains("there is none of: b"), "{lacking}");
+        assert!(lacking.contains("these classes have none: b"), "{lacking}");
     }
 
     /// Expected values from torch.nn.CrossEntropyLoss(weight=[0.5, 3, 1.25], label_smoothing=…) of torch 2.15 with its

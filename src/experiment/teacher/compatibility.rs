@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(
             note(folder, &theirs, &ours).unwrap(),
             "the teacher run was trained on images with mean [0.0] and std [0.25] (here [0.25] and [0.5]; images are converted \
-             for it) and whose shorter side became 9 and whose middle was cut out (here stretched to their size)"
+             for it) and resized to a shorter side of 9 and cropped at the centre (here stretched to their size)"
         );
     }
 

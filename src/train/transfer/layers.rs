@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(
             fault.unwrap_err().to_string(),
             format!(
-                "[init] layers: stage 1 of the model has 6 layers and that of the other run 6; every second one are 3: {RULE}"
+                "[init] layers: stage 1 of the model has 6 layers and that of the other run 6; every second layer makes 3: {RULE}"
             )
         );
     }

@@ -1,9 +1,9 @@
-//! `formwork encode`: computes embeddings of texts or images from the hidden states of a run.
+//! `formwork encode`: computes embeddings of texts, images or recordings from the hidden states of a run.
 
 use super::inputs::{InputLines, note_missing_neighbours, to_text};
 use super::output;
 use crate::data::batch::Item;
-use crate::data::images;
+use crate::data::{images, speech};
 use crate::device::DeviceName;
 use crate::error::{Error, Fault, Result};
 use crate::experiment::encode::{self, Format, Pool, Request, VectorsFile};
@@ -16,16 +16,17 @@ use std::path::{Path, PathBuf};
 
 /// Help text on how inputs are read and embeddings are written.
 const ABOUT: &str = "\
-A run on texts reads text files with one text per line; a run on images reads PNG and JPEG files. Texts get the special tokens of
-the run's tokenizer (for a language model, none) and are truncated to the length that the run was trained on. A run that compares
+A run on texts reads text files with one text per line; a run on images reads PNG and JPEG files, and a run on samples of recordings
+WAV and FLAC files. Texts get the special tokens of the run's tokenizer (for a language model, none); texts and recordings are
+truncated to the length that the run was trained on. A run that compares
 two texts (task.towers) encodes each text separately. In an encoder-decoder, the encoder is read. A run of text_embedding returns
 the embeddings that it was trained to make, of length 1 unless normalize = false. A run of image_text reads images (.png, .jpg,
 .jpeg) and text files, and returns the embeddings that it compares.
 
 cls   the state of the class token, or of the special token at the beginning of a text (`first` in [task] pooling);
-mean  the mean over all tokens, including special tokens, or over all patches;
-max   the maximum of each component over all tokens or patches;
-last  the state of the last token;
+mean  the mean over all tokens, including special tokens, over all patches, or over all frames of a recording;
+max   the maximum of each component over all tokens, patches or frames;
+last  the state of the last token or frame;
 none  the states of all positions.
 
 X.safetensors contains `embeddings` [inputs, width], X.npy the same array, X.jsonl one line {\"input\": …, \"vector\": […]} per input.
@@ -39,7 +40,7 @@ pub struct EncodeArgs {
     /// The run folder.
     #[arg(value_parser = super::flags::run_folder())]
     run: PathBuf,
-    /// Files of texts, one per line, - for standard input; or images: PNG or JPEG.
+    /// Files of texts, one per line, - for standard input; or images: PNG or JPEG; or recordings: WAV or FLAC.
     #[arg(required = true)]
     files: Vec<PathBuf>,
     /// Index of the hidden states, as in `infer`: 0 for the embeddings, then one after each block (in a Swin Transformer after
@@ -144,6 +145,12 @@ fn inputs(args: &EncodeArgs, opened: &OpenedRun) -> Result<Vec<NamedInput>> {
             all.push((file.display().to_string(), item));
             continue;
         }
+        let recording = example::from_recording(opened, file).map_err(Error::into_usage_error)?;
+        if let Some((item, is_cut)) = recording {
+            cut += usize::from(is_cut);
+            all.push((file.display().to_string(), item));
+            continue;
+        }
         require_texts(file)?;
         let lines = InputLines::open(file).map_err(Error::into_usage_error)?;
         let name = lines.name();
@@ -159,16 +166,24 @@ fn inputs(args: &EncodeArgs, opened: &OpenedRun) -> Result<Vec<NamedInput>> {
         return Err(Error::usage("the files contain no lines"));
     }
     if cut > 0 {
-        let which = match cut {
-            1 => "1 of the texts is truncated: it has".to_owned(),
-            _ => format!("{cut} of the texts are truncated: they have"),
-        };
-        output::note(format!(
-            "{which} more than {} tokens, the maximum that the model was trained on",
-            opened.shape.context
-        ));
+        note_truncated(opened, cut);
     }
     Ok(all)
+}
+
+/// Notes that inputs are longer than the run reads.
+fn note_truncated(opened: &OpenedRun, count: usize) {
+    let (inputs, most) = match opened.shape.speech {
+        Some(speech) => ("recordings", format!("{} s", speech::seconds(speech))),
+        None => ("texts", format!("{} tokens", opened.shape.context)),
+    };
+    let which = match count {
+        1 => format!("1 of the {inputs} is truncated: it has"),
+        _ => format!("{count} of the {inputs} are truncated: they have"),
+    };
+    output::note(format!(
+        "{which} more than {most}, the maximum that the model was trained on"
+    ));
 }
 
 /// Returns an error for a file that contains JSON according to its name, packed or not: braces and quotes would be encoded,

@@ -50,26 +50,46 @@ pub fn text(path: Option<&str>) -> Result<String> {
         found = sections_of_kind(all, path);
     }
     if found.is_empty() {
-        // Each kind of a table has its own section, so names repeat.
-        let mut seen = BTreeSet::new();
-        let names = all.iter().flat_map(names).filter(|name| !name.is_empty());
-        let names: Vec<String> = names.filter(|name| seen.insert(name.clone())).collect();
-        let near = other_tables_hint(path, &names)
-            .unwrap_or_else(|| suggestion(path, names.iter().map(String::as_str)));
-        return Err(Error::usage(format!(
-            "no table or key is called `{path}`{near}"
-        )));
+        return Err(unknown(all, path));
     }
     Ok(render_kinds(&found))
+}
+
+/// The error about a path without a table or key: it names a key of another table, else the keys of the path's own table.
+fn unknown(all: &[Section], path: &str) -> Error {
+    // Each kind of a table has its own section, so names repeat.
+    let names: BTreeSet<String> = all.iter().flat_map(names).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let near = other_tables_hint(path, &names)
+        .or_else(|| own_table_hint(all, path))
+        .unwrap_or_else(|| {
+            let names = names.iter().filter(|name| !name.is_empty());
+            suggestion(path, names.copied())
+        });
+    Error::usage(format!("no table or key is called `{path}`{near}"))
+}
+
+/// `; did you mean …?` with the closest key of the table that the path names, or a list of the keys of that table.
+fn own_table_hint(all: &[Section], path: &str) -> Option<String> {
+    let (table, key) = path.rsplit_once('.')?;
+    let tables = places::tables(all, table);
+    let kinds = tables.iter().any(|(_, section)| section.kind.is_some());
+    let keys = tables.iter().flat_map(|(_, section)| &section.keys);
+    let mut keys: BTreeSet<&str> = keys.map(|key| key.name.as_str()).collect();
+    keys.extend(kinds.then_some("kind"));
+    (!keys.is_empty()).then(|| match nearest(key, keys.iter().copied()) {
+        Some(near) => format!("; did you mean `{}`?", dotted(table, near)),
+        None => suggestion(key, keys.iter().copied()),
+    })
 }
 
 /// Maximum number of names that a message lists.
 const MOST_ELSEWHERE: usize = 6;
 
 /// `; did you mean …?` with the keys of other tables that have the same last name: the closest one, or all if none is close.
-fn other_tables_hint(path: &str, names: &[String]) -> Option<String> {
+fn other_tables_hint(path: &str, names: &[&str]) -> Option<String> {
     let (_, key) = path.rsplit_once('.')?;
-    let same = names.iter().map(String::as_str);
+    let same = names.iter().copied();
     let same = same.filter(|name| name.rsplit_once('.').is_some_and(|(_, last)| last == key));
     let mut same: Vec<&str> = same.collect();
     // The path may be the end of a longer one.

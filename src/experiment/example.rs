@@ -1,8 +1,9 @@
-//! Prepares one text or image as a run reads it.
+//! Prepares one text, image or recording as a run reads it.
 
 use super::open::OpenedRun;
-use crate::data::batch::{Item, TextItem};
+use crate::data::batch::{Item, SpokenItem, TextItem};
 use crate::data::images::read_image;
+use crate::data::speech::{self, SpeechInputs};
 use crate::error::{Error, Result};
 use crate::generate::Translator;
 use crate::task::infer::TOKEN_TYPE_IDS;
@@ -125,6 +126,24 @@ fn tokenizer(opened: &OpenedRun) -> Result<&Tokenizer> {
     }
     let tokenizer = opened.tokenizers.text.as_ref();
     tokenizer.ok_or_else(|| Error::usage("the run has no tokenizer to convert tokens to text"))
+}
+
+/// Prepares a WAV or FLAC file for a run that reads samples; `None` for other runs. Also returns whether the recording was
+/// truncated to the run's length.
+///
+/// # Errors
+/// If the file cannot be read or decoded.
+pub fn from_recording(opened: &OpenedRun, path: &Path) -> Result<Option<(Item, bool)>> {
+    let Some(speech) = opened.shape.speech.filter(|speech| speech.n_mels == 0) else {
+        return Ok(None);
+    };
+    let samples = speech::samples(path)?;
+    let is_cut = speech.samples().is_some_and(|most| samples.len() > most);
+    let heard = SpeechInputs::new(speech).item(&samples);
+    Ok(Some((
+        Item::Spoken(SpokenItem::aligned(heard, &[])),
+        is_cut,
+    )))
 }
 
 /// Prepares a PNG or JPEG file as a run reads it.

@@ -269,7 +269,8 @@ fn write_tokenizers(
     reads: hf::ModelInputs,
     notes: &mut Vec<String>,
 ) -> Result<()> {
-    if opened.experiment.task.network_use() == Use::SpeechCharacters {
+    let used_for = opened.experiment.task.network_use();
+    if let Use::SpeechCharacters | Use::MaskedFrames = used_for {
         if let Err(why) = hf::write_ctc(dir, text)? {
             notes.push(format!(
                 "the folder has the tokenizer as a tokenizer.json, which does not merge the characters that frames repeat: {why}"

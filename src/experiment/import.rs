@@ -286,7 +286,8 @@ fn settings(
         | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText
-        | Use::SpeechCharacters => {}
+        | Use::SpeechCharacters
+        | Use::MaskedFrames => {}
     }
     let unsupported = settings.unsupported.iter().cloned();
     imported.unsupported.extend(unsupported);

@@ -47,6 +47,8 @@ pub enum Use {
     SpeechToText,
     /// Character scores along audio clips (CTC).
     SpeechCharacters,
+    /// Hidden states of masked frames of audio clips.
+    MaskedFrames,
 }
 
 impl Use {
@@ -67,7 +69,8 @@ impl Use {
             | Self::ImageClasses
             | Self::MaskedPatches
             | Self::ImageViews
-            | Self::ImageText => false,
+            | Self::ImageText
+            | Self::MaskedFrames => false,
         }
     }
 }
@@ -253,7 +256,8 @@ impl ModelConfig {
             | Use::ImageText
             | Use::ImageToText
             | Use::SpeechToText
-            | Use::SpeechCharacters => network,
+            | Use::SpeechCharacters
+            | Use::MaskedFrames => network,
         }
     }
 

@@ -1,6 +1,7 @@
 //! Whole networks: from token ids, pixels or audio to hidden states and logits; losses belong to the tasks.
 
 mod carried;
+pub mod contrastive_head;
 pub mod convolutional;
 pub mod decoder;
 mod decoder_pass;
@@ -102,6 +103,7 @@ pub const ROLES: &[Roles] = &[
     generator::BLOCKS_ROLES,
     pixel_decoder::ROLES,
     projection_head::ROLES,
+    contrastive_head::ROLES,
     recurrent::ROLES,
     recurrent::LM_ROLES,
     recurrent::READER_ROLES,

@@ -138,7 +138,7 @@ impl PixelDecoderShape {
                 MatrixRole::Inner,
                 &init.part("projection"),
             ),
-            mask_token: init.part("mask_token").normal(d_model, MASK_STD),
+            mask_token: init.part("mask_token").normal([d_model], MASK_STD),
             position: stack.position.init(&position, &init.part("position")),
             stack: Stack::new(&shape, &init.part("stack")),
             head: Linear::new(d_model, values, true, MatrixRole::Head, &init.part("head")),

@@ -6,10 +6,10 @@ use super::distillation::Distillable;
 use super::grpo::Judge;
 use super::output::KeptVectors;
 use super::{
-    Captioning, CausalLm, Ctc, Distillation, Grpo, ImageClassification, ImageText, MaskedImage,
-    MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm, QuestionAnswering,
-    Regression, ReplacedToken, Reward, Scored, SelfDistillation, Task, TextClassification,
-    TextEmbedding, TokenClassification, Transcription, Translation,
+    Captioning, CausalLm, ContrastiveSpeech, Ctc, Distillation, Grpo, ImageClassification,
+    ImageText, MaskedImage, MaskedLm, MultiLabel, Networks, PermutedLm, Preference, PrefixLm,
+    QuestionAnswering, Regression, ReplacedToken, Reward, Scored, SelfDistillation, Task,
+    TextClassification, TextEmbedding, TokenClassification, Transcription, Translation,
 };
 use crate::data::batch::Batch;
 use crate::data::images::normalise::Renormalise;
@@ -61,6 +61,8 @@ pub enum AnyTask {
     Transcription(Transcription),
     /// Characters along the frames of recordings.
     Ctc(Ctc),
+    /// Codes of masked frames of recordings.
+    ContrastiveSpeech(ContrastiveSpeech),
     /// Another task with a teacher.
     Distillation(Distillation),
     /// Preference of one text over another.
@@ -96,6 +98,7 @@ macro_rules! each {
             AnyTask::Captioning($task) => $call,
             AnyTask::Transcription($task) => $call,
             AnyTask::Ctc($task) => $call,
+            AnyTask::ContrastiveSpeech($task) => $call,
             AnyTask::Distillation($task) => $call,
             AnyTask::Preference($task) => $call,
             AnyTask::Reward($task) => $call,
@@ -127,6 +130,7 @@ macro_rules! mapped {
             AnyTask::Captioning($task) => AnyTask::Captioning($call),
             AnyTask::Transcription($task) => AnyTask::Transcription($call),
             AnyTask::Ctc($task) => AnyTask::Ctc($call),
+            AnyTask::ContrastiveSpeech($task) => AnyTask::ContrastiveSpeech($call),
             AnyTask::Distillation($task) => AnyTask::Distillation($call),
             AnyTask::Preference($task) => AnyTask::Preference($call),
             AnyTask::Reward($task) => AnyTask::Reward($call),

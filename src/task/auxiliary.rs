@@ -19,7 +19,9 @@ use crate::data::Shape;
 use crate::data::batch::TextBatch;
 use crate::evaluate::metric::Metric;
 use crate::kernel;
-use crate::model::{BuildContext, ModelConfig, generator, pixel_decoder, projection_head};
+use crate::model::{
+    BuildContext, ModelConfig, contrastive_head, generator, pixel_decoder, projection_head,
+};
 use crate::nn::init::{Init, MatrixRole};
 use crate::nn::linear::Linear;
 use crate::nn::role::{Declaration, Place, Roles};
@@ -196,6 +198,7 @@ pub fn is_training_only(path: &str) -> bool {
         generator::NAME,
         pixel_decoder::NAME,
         projection_head::NAME,
+        contrastive_head::NAME,
         self_distillation::CENTRE,
     ];
     let first = path.split('.').next();

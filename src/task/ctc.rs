@@ -133,7 +133,7 @@ pub struct Ctc {
 impl Ctc {
     /// Returns the device of the parameters.
     pub fn device(&self) -> Device {
-        self.model.head.weight.val().device()
+        self.model.device()
     }
 
     /// Returns the id of the blank token.

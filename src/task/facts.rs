@@ -206,6 +206,7 @@ impl TaskConfig {
             Self::Captioning(c) => c,
             Self::Transcription(c) => c,
             Self::Ctc(c) => c,
+            Self::ContrastiveSpeech(c) => c,
             Self::Distillation(c) => c,
             Self::Preference(c) => c,
             Self::Reward(c) => c,

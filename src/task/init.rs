@@ -64,6 +64,7 @@ impl TaskConfig {
             | Self::TextEmbedding(_)
             | Self::QuestionAnswering(_)
             | Self::Ctc(_)
+            | Self::ContrastiveSpeech(_)
             | Self::Preference(_)
             | Self::Reward(_)
             | Self::Grpo(_)

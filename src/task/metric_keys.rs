@@ -7,8 +7,8 @@
 
 use super::distillation;
 
-/// Keys that define the evaluation values of a kind of task. They are below `task` unless they begin with `data.` or
-/// `decode.`; a table stands for all of its keys.
+/// Keys that define the evaluation values of a kind of task. They are below `task` unless they begin with `data.`,
+/// `decode.` or `model.`; a table stands for all of its keys.
 #[derive(Clone, Copy, Debug)]
 pub struct MetricKeys {
     /// Name of the kind.
@@ -90,6 +90,7 @@ pub const ALL: &[MetricKeys] = &[
     super::captioning::METRIC_KEYS,
     super::transcription::METRIC_KEYS,
     super::ctc::METRIC_KEYS,
+    super::contrastive_speech::METRIC_KEYS,
     distillation::METRIC_KEYS,
     super::preference::METRIC_KEYS,
     super::reward::METRIC_KEYS,

@@ -7,6 +7,7 @@ pub mod captioning;
 pub mod causal_lm;
 pub mod class_weights;
 pub mod conditional_text;
+pub mod contrastive_speech;
 pub mod ctc;
 pub mod denoising;
 mod device_sums;
@@ -23,6 +24,7 @@ pub mod masked_image;
 pub mod masked_lm;
 pub mod metric_keys;
 pub mod multi_label;
+mod networks;
 pub mod objective;
 pub mod output;
 pub mod permuted_lm;
@@ -48,8 +50,7 @@ mod wrapper;
 use crate::data::corrupted::denoising::NoiseConfig;
 use crate::data::loader::Batch;
 use crate::evaluate::metric::Metric;
-use crate::model::recurrent::RecurrentEncoderDecoder;
-use crate::model::{EncoderDecoder, LanguageModel, two_towers};
+use crate::model::two_towers;
 use crate::nn::Kind;
 use crate::nn::attention::adaptive_span;
 use crate::nn::bounds::Bounds;
@@ -65,6 +66,7 @@ use burn::tensor::TensorData;
 pub use captioning::{Captioning, CaptioningConfig};
 pub use causal_lm::{CausalLm, CausalLmConfig};
 pub use conditional_text::ConditionalText;
+pub use contrastive_speech::{ContrastiveSpeech, ContrastiveSpeechConfig};
 pub use ctc::{Ctc, CtcConfig};
 pub use distillation::{Distillable, Distillation, DistillationConfig};
 pub use frozen::{Frozen, FrozenRun};
@@ -75,6 +77,7 @@ pub use infer::InferenceTask;
 pub use masked_image::{MaskedImage, MaskedImageConfig};
 pub use masked_lm::{MaskedLm, MaskedLmConfig};
 pub use multi_label::{MultiLabel, MultiLabelConfig};
+pub use networks::{Networks, TextToText};
 pub use objective::{Objective, StepInput, TrainableModel};
 pub use output::{KeptVectors, StepOutput, Sum};
 pub use permuted_lm::{PermutedLm, PermutedLmConfig};
@@ -104,6 +107,7 @@ pub const ROLES: [&[Roles]; 3] = [
         image_classification::ROLES,
         masked_image::ROLES,
         self_distillation::ROLES,
+        contrastive_speech::ROLES,
         masked_lm::ROLES,
         permuted_lm::ROLES,
         text_classification::ROLES,
@@ -158,6 +162,7 @@ pub const KINDS: &[Kind] = &[
     captioning::KIND,
     transcription::KIND,
     ctc::KIND,
+    contrastive_speech::KIND,
     distillation::KIND,
     preference::KIND,
     reward::KIND,
@@ -183,6 +188,7 @@ pub const METRICS: &[&[Metric]] = &[
     text_embedding::METRICS,
     image_text::METRICS,
     self_distillation::METRICS,
+    contrastive_speech::METRICS,
 ];
 
 /// The task that an experiment trains.
@@ -222,6 +228,8 @@ pub enum TaskConfig {
     Transcription(TranscriptionConfig),
     /// Characters along the frames of recordings.
     Ctc(CtcConfig),
+    /// Codes of masked frames of recordings.
+    ContrastiveSpeech(ContrastiveSpeechConfig),
     /// Another task, learned from a teacher.
     Distillation(DistillationConfig),
     /// Preference of the better of two texts over the worse.
@@ -290,58 +298,4 @@ pub trait Task {
     fn networks(&self) -> Networks<'_> {
         Networks::default()
     }
-}
-
-/// The uses of a trained task; a command asks for the entry that it needs.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Networks<'a> {
-    /// Continues texts.
-    pub language_model: Option<&'a dyn LanguageModel>,
-    /// Predicts masked tokens.
-    pub masked_lm: Option<&'a MaskedLm>,
-    /// Predicts tokens in any order.
-    pub permuted_lm: Option<&'a PermutedLm>,
-    /// Writes a text for a text.
-    pub text_to_text: Option<TextToText<'a>>,
-    /// Detects tokens that were replaced.
-    pub replaced_token: Option<&'a ReplacedToken>,
-    /// Predicts the classes of texts.
-    pub text_classifier: Option<&'a TextClassification>,
-    /// Predicts any number of classes for each text.
-    pub multi_label: Option<&'a MultiLabel>,
-    /// Predicts a number for each text.
-    pub text_regression: Option<&'a Regression>,
-    /// Assigns rewards to texts.
-    pub reward: Option<&'a Reward>,
-    /// Computes text embeddings.
-    pub embedder: Option<&'a TextEmbedding>,
-    /// Answers questions.
-    pub answerer: Option<&'a QuestionAnswering>,
-    /// Predicts the tags of words.
-    pub token_classifier: Option<&'a TokenClassification>,
-    /// Predicts the classes of images.
-    pub image_classifier: Option<&'a ImageClassification>,
-    /// Scores images against texts.
-    pub image_text: Option<&'a ImageText>,
-    /// Writes captions for images.
-    pub captioning: Option<&'a Captioning>,
-    /// Transcribes recordings.
-    pub transcription: Option<&'a Transcription>,
-    /// Finds characters along recordings (CTC).
-    pub ctc: Option<&'a Ctc>,
-    /// Maps input arrays to output arrays, for any task.
-    pub infers: Option<&'a dyn InferenceTask>,
-    /// Reads single texts, if `infers` reads something else.
-    pub reads: Option<&'a dyn InferenceTask>,
-}
-
-/// A network that writes a text for a text.
-#[derive(Clone, Copy, Debug)]
-pub enum TextToText<'a> {
-    /// An encoder reads the source, a decoder writes the target.
-    EncoderDecoder(&'a EncoderDecoder),
-    /// A decoder continues after the source.
-    Prefix(&'a PrefixLm),
-    /// Recurrent cells read the source and write the target.
-    Recurrent(&'a RecurrentEncoderDecoder),
 }

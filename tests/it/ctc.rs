@@ -2,10 +2,10 @@
 //! against transformers' (`tests/goldens/make_wav2vec2.py`), contracts of network and task over kinds of encoders, and runs
 //! from training to transcripts and exported folders.
 
-mod cases;
+pub mod cases;
 mod contracts;
 mod faults;
-mod folders;
+pub mod folders;
 mod runs;
 
 use crate::batches;

@@ -31,6 +31,7 @@ mod contracts;
 mod contracts_pairs;
 mod contracts_rows;
 mod contracts_tasks;
+mod contrastive_speech;
 mod convolutional;
 mod crafted_moments;
 mod ctc;

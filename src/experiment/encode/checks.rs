@@ -25,9 +25,13 @@ pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<(
         .as_ref()
         .and_then(|t| t.special_token_layout());
     let begun = edges.is_some_and(|edges| !edges.before().is_empty());
+    let recordings = opened.shape.speech.is_some();
     match pool {
         Pool::Class if images && !has_class_token(opened) => Err(Error::usage(
             "--pool cls: this run has no class token before the patches of an image; use mean",
+        )),
+        Pool::Class if recordings => Err(Error::usage(
+            "--pool cls: this run reads recordings, whose frames have no class token; use mean",
         )),
         Pool::Class if !images && (writes || !begun) => Err(Error::usage(
             "--pool cls: this run has no class token at the beginning of its inputs; use mean or last",
@@ -41,10 +45,6 @@ pub fn require(opened: &OpenedRun, pool: Pool, layer: Option<usize>) -> Result<(
 
 /// Returns an error for a run that reads its texts together with another input.
 pub(super) fn require_texts(networks: &Networks) -> Result<()> {
-    if networks.ctc.is_some() {
-        let rule = "a run of ctc produces no vectors: use formwork transcribe, or formwork infer for hidden states";
-        return Err(Error::usage(rule));
-    }
     let (task, read, command) = match (networks.captioning, networks.transcription) {
         (Some(_), _) => ("captioning", "an image and its caption", "caption"),
         (None, Some(_)) => ("transcription", "a recording and its text", "transcribe"),

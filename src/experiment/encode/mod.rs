@@ -6,6 +6,7 @@ mod file;
 use super::open::OpenedRun;
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
+use crate::model::ModelConfig;
 use crate::nn::pass::Pass;
 use crate::nn::record::{RecordSelection, RecordedValues};
 use crate::task::InferenceTask;
@@ -116,8 +117,12 @@ pub fn positions(opened: &OpenedRun, item: &Item) -> usize {
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
         Item::Captioned(both) => both.caption.len(),
-        Item::Spoken(both) if both.speech.shape.n_mels == 0 => model.tokens(&opened.shape),
-        Item::Spoken(both) => both.transcript.len(),
+        Item::Spoken(both) => match model {
+            ModelConfig::SpeechEncoder(config) => {
+                config.features.frames(both.speech.features.len())
+            }
+            _ => both.transcript.len(),
+        },
     }
 }
 

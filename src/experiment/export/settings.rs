@@ -48,7 +48,8 @@ pub(super) fn write(
         | Use::ImageViews
         | Use::ImageText
         | Use::ImageToText
-        | Use::SpeechCharacters => return Ok(()),
+        | Use::SpeechCharacters
+        | Use::MaskedFrames => return Ok(()),
     };
     let mut kept = generation::read_kept(&run.join(run_dir::HF_GENERATION), of)?;
     if let Some(kept) = &mut kept {

@@ -79,6 +79,7 @@ mod text_heads;
 pub mod vit;
 pub mod vit_mae;
 pub mod wav2vec2;
+mod wav2vec2_heads;
 mod wav2vec2_names;
 pub mod whisper;
 mod windows;

@@ -2,10 +2,12 @@
 //! layers, with character logits at every frame. Base models have norms after layers and a norm over the frames of the first
 //! convolution; large ones have norms before layers and in every convolution. Each of these has a key of its own.
 //!
-//! Of models trained without transcripts, the body is imported, and the CTC head is initialised randomly. Padding is always
-//! masked here; the class does not mask it in base models if it is given several recordings without a mask.
+//! Models trained without transcripts are imported with their codebooks, wav2vec 2.0's as `contrastive_speech`. Of a body alone, and of
+//! HuBERT's, the CTC head is initialised randomly. Padding is always masked here; the class does not mask it in base models if it is
+//! given several recordings without a mask.
 
 use super::stack_summary::{activation_name, summarize};
+use super::wav2vec2_heads::{PRETRAINING, task, write_ctc, write_pretraining};
 use super::wav2vec2_names::table;
 use super::{Family, HfShape, bart, layer_norm};
 use crate::data::{Shape, SpeechShape};
@@ -20,8 +22,7 @@ use crate::nn::feed_forward::{DenseConfig, FeedForwardConfig};
 use crate::nn::position::PositionConfig;
 use crate::nn::position::none::NoPositionConfig;
 use crate::stack::{NormPlacement, StackConfig};
-use crate::task::ctc::CtcReduction;
-use crate::task::{CtcConfig, TaskConfig};
+use crate::task::TaskConfig;
 use serde_json::{Value, json};
 
 /// This family's entry in the table of architectures.
@@ -29,27 +30,22 @@ pub const FAMILY: Family = Family {
     model_type: "wav2vec2",
     summary: "wav2vec 2.0: convolutions over samples and an encoder, with character logits for every frame",
     read: |hf| read(hf, "wav2vec2", &CLASSES),
-    write: |of| write(of, CLASSES[0], true),
+    write: |of| match &of.task {
+        TaskConfig::ContrastiveSpeech(task) => write_pretraining(of, task),
+        _ => write_ctc(of, CLASSES[0], true),
+    },
     table: |of| table(of, "wav2vec2."),
     declined: None,
 };
 
 /// The classes whose weights can be imported; the first has a CTC head.
-const CLASSES: [&str; 3] = ["Wav2Vec2ForCTC", "Wav2Vec2ForPreTraining", "Wav2Vec2Model"];
+const CLASSES: [&str; 3] = ["Wav2Vec2ForCTC", PRETRAINING, "Wav2Vec2Model"];
 /// Frames of the longest recording read at once (30 s), and tokens of its transcript; no file gives either.
 const FRAMES: usize = 3000;
 const CONTEXT: usize = 1024;
 
-/// Keys of training without transcripts, of other heads, and of adapters, which [`read`] requires to be off.
-const OTHER_HEAD_KEYS: [&str; 24] = [
-    "feat_quantizer_dropout",
-    "num_codevectors_per_group",
-    "num_codevector_groups",
-    "contrastive_logits_temperature",
-    "num_negatives",
-    "codevector_dim",
-    "proj_codevector_dim",
-    "diversity_loss_weight",
+/// Keys of other heads, and of adapters, which [`read`] requires to be off.
+const OTHER_HEAD_KEYS: [&str; 16] = [
     "classifier_proj_size",
     "tdnn_dim",
     "tdnn_kernel",
@@ -121,6 +117,8 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
         dropout_output: Some(hf.real("final_dropout", 0.1)),
         ..StackConfig::default()
     };
+    let masks = masks(hf);
+    let masks_frames = masks.time_share > 0.0;
     let blank = hf.typed("pad_token_id", "a token id", Value::as_u64);
     HfShape {
         model: ModelConfig::SpeechEncoder(SpeechEncoderConfig {
@@ -145,7 +143,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
             },
             projection_norm: body != "hubert" || hf.flag("feat_proj_layer_norm", true),
             dropout_projection: hf.real("feat_proj_dropout", 0.0),
-            masks: masks(hf),
+            masks,
             convolutional_positions: Some(ConvolutionalPositionsConfig {
                 size: hf.count(&["num_conv_pos_embeddings"], 128),
                 groups: hf.count(&["num_conv_pos_embedding_groups"], 16),
@@ -154,19 +152,7 @@ pub(super) fn read(hf: &HfConfig, body: &str, classes: &[&str]) -> HfShape {
             embedding_norm: !stable,
             ..SpeechEncoderConfig::default()
         }),
-        task: TaskConfig::Ctc(CtcConfig {
-            reduction: match hf.word("ctc_loss_reduction", "sum") {
-                "mean" => CtcReduction::Mean,
-                "sum" => CtcReduction::Sum,
-                other => {
-                    hf.fault(format!(
-                        "`ctc_loss_reduction` = \"{other}\" must be \"mean\" or \"sum\""
-                    ));
-                    CtcReduction::Mean
-                }
-            },
-            zero_infinity: hf.flag("ctc_zero_infinity", false),
-        }),
+        task: task(hf, masks_frames),
         shape: Shape {
             speech: Some(SpeechShape {
                 n_mels: 0,
@@ -230,10 +216,9 @@ pub(super) fn network(of: &HfShape) -> Option<&SpeechEncoderConfig> {
     }
 }
 
+/// Writes a network.
 pub(super) fn write(of: &HfShape, class: &str, normed: bool) -> Option<Value> {
-    let (config, TaskConfig::Ctc(task)) = (network(of)?, &of.task) else {
-        return None;
-    };
+    let config = network(of)?;
     let positions = config.convolutional_positions.as_ref()?;
     let (stack, features, masks) = (&config.stack, &config.features, &config.masks);
     let plain = summarize(stack, &config.depth())?;
@@ -271,11 +256,6 @@ pub(super) fn write(of: &HfShape, class: &str, normed: bool) -> Option<Value> {
         "mask_feature_prob": masks.channel_share,
         "mask_feature_length": masks.channel_width,
         "mask_feature_min_masks": masks.channel_least,
-        "ctc_loss_reduction": match task.reduction {
-            CtcReduction::Mean => "mean",
-            CtcReduction::Sum => "sum",
-        },
-        "ctc_zero_infinity": task.zero_infinity,
         "layerdrop": 0.0,
     });
     if !normed {

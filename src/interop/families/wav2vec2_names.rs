@@ -6,6 +6,18 @@ use super::{HfShape, bart};
 use crate::interop::rename::{Orientation, Table};
 use crate::model::SpeechEncoderConfig;
 use crate::model::speech_encoder::FeatureNorm;
+use crate::task::{ContrastiveSpeechConfig, TaskConfig};
+
+/// The parameters that only training without transcripts has.
+const PRETRAINING: [&str; 7] = [
+    "project_q.weight",
+    "project_q.bias",
+    "project_hid.weight",
+    "project_hid.bias",
+    "quantizer.codevectors",
+    "quantizer.weight_proj.weight",
+    "quantizer.weight_proj.bias",
+];
 
 /// The table of a model whose names begin with `body`.
 pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
@@ -70,22 +82,36 @@ pub(super) fn table(of: &HfShape, body: &'static str) -> Table {
         ];
         table.norms(&theirs, &ours, &norms);
     }
-    table.linear("lm_head", "model.head", Orientation::OutIn);
+    if let TaskConfig::ContrastiveSpeech(task) = &of.task {
+        codebooks(&mut table, task);
+    } else {
+        table.linear("lm_head", "model.head", Orientation::OutIn);
+        table.ignored.extend(PRETRAINING);
+    }
     table.aliases(&[
         ("parametrizations.weight.original0", "weight_g"),
         ("parametrizations.weight.original1", "weight_v"),
     ]);
-    table.ignored.extend([
-        "project_q.weight",
-        "project_q.bias",
-        "project_hid.weight",
-        "project_hid.bias",
-        "quantizer.codevectors",
-        "quantizer.weight_proj.weight",
-        "quantizer.weight_proj.bias",
-    ]);
     table.optional = vec!["model.head.", "model.mask_vector"];
     table
+}
+
+/// Adds the codebooks, and the maps into the space where codes and hidden states are compared.
+fn codebooks(table: &mut Table, task: &ContrastiveSpeechConfig) {
+    let width = task.d_code / task.codebooks.max(1);
+    table.reshaped(
+        "quantizer.codevectors".to_owned(),
+        "contrastive_head.entries".to_owned(),
+        vec![1, task.codebooks * task.entries, width],
+    );
+    for (theirs, ours) in [
+        ("quantizer.weight_proj", "scores"),
+        ("project_q", "codes"),
+        ("project_hid", "states"),
+    ] {
+        let ours = format!("contrastive_head.{ours}");
+        table.linear(theirs, &ours, Orientation::OutIn);
+    }
 }
 
 /// Adds the vector of masked frames: the class has one if anything is masked.

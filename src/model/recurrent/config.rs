@@ -99,7 +99,8 @@ impl RecurrentModelConfig {
             | Use::ImageText
             | Use::ImageToText
             | Use::SpeechToText
-            | Use::SpeechCharacters => n * cells(d),
+            | Use::SpeechCharacters
+            | Use::MaskedFrames => n * cells(d),
             Use::NextTokens | Use::MaskedTokens => n * cells(d) + words(tokens, tokens),
             Use::TextToText => {
                 let readout = 3 * wide * wide;

@@ -80,7 +80,7 @@ impl SpeechEncoderConfig {
     }
 
     /// Number of channels of the features.
-    pub(super) fn d_features(&self) -> usize {
+    pub fn d_features(&self) -> usize {
         self.features.widths.last().copied().unwrap_or(1)
     }
 
@@ -89,7 +89,7 @@ impl SpeechEncoderConfig {
         self.features.frames(speech.samples().unwrap_or(0))
     }
 
-    /// Multiplications of a forward pass over the longest audio clip, including the character scores of each position.
+    /// Multiplications of a forward pass over the longest audio clip, including the `vocab` character scores of each position.
     pub(super) fn clip_products(&self, vocab: usize, speech: SpeechShape) -> u128 {
         let (frames, d) = (self.max_positions(speech), self.stack.d_model);
         let features = self.features.products(speech.samples().unwrap_or(0));
@@ -143,13 +143,13 @@ impl SpeechEncoderConfig {
                 embedding_norm: self.embedding_norm.then(|| config.norm.init(d, &side)),
                 stack: Stack::new(&shape, &side.part("stack")),
             },
-            head: Linear::new(
+            head: Some(Linear::new(
                 config.d_output(),
                 inputs.shape.vocab_size,
                 true,
                 MatrixRole::Head,
                 &init.part("head"),
-            ),
+            )),
             masks: self.masks.clone(),
             dropout: config.dropouts().embedding,
             dropout_projection: self.dropout_projection,

@@ -1,10 +1,11 @@
 //! The network facts of an encoder of audio samples.
 
+use super::masks::NO_MASKS;
 use super::{KIND, SpeechEncoderConfig};
 use crate::data::{Shape, SpeechShape};
 use crate::faults::TableFaults;
 use crate::model::facts::NetworkFacts;
-use crate::model::{Demand, ModelConfig, ThroughputUnit, Transformer};
+use crate::model::{Demand, ModelConfig, ThroughputUnit, Transformer, Use};
 use crate::nn::Kind;
 
 impl NetworkFacts for SpeechEncoderConfig {
@@ -24,6 +25,9 @@ impl NetworkFacts for SpeechEncoderConfig {
         }
         at.nested("features", |at| self.features.faults(at));
         at.nested("masks", |at| self.masks.faults(at));
+        if demand.used_for == Use::MaskedFrames && self.masks.time_share == 0.0 {
+            at.fault(&["model.masks.time_share", "task.kind"], NO_MASKS);
+        }
         if let Some(positions) = &self.convolutional_positions {
             at.nested("convolutional_positions", |at| {
                 positions.faults(self.stack.d_model, at);
@@ -51,9 +55,13 @@ impl NetworkFacts for SpeechEncoderConfig {
         speech.map(|speech| self.max_positions(speech))
     }
 
-    fn products(&self, _demand: &Demand, shape: &Shape) -> f64 {
+    fn products(&self, demand: &Demand, shape: &Shape) -> f64 {
         let speech = shape.speech.unwrap_or_default();
-        self.clip_products(shape.vocab_size, speech) as f64
+        let scored = match demand.used_for == Use::MaskedFrames {
+            true => 0,
+            false => shape.vocab_size,
+        };
+        self.clip_products(scored, speech) as f64
     }
 
     fn positions(&self, shape: &Shape) -> usize {

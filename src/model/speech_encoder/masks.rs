@@ -16,6 +16,10 @@ use serde::{Deserialize, Serialize};
 /// Maximum width and minimum number of spans that may be configured.
 const MAX_SPANS: usize = 10_000;
 
+/// The fault of a task that learns from masked frames on a network that masks none.
+pub const NO_MASKS: &str = "time_share = 0.0 masks no frames, but [task] kind = \"contrastive_speech\" learns from masked frames; set \
+                            time_share = 0.65";
+
 /// The settings for masking features in training.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
@@ -109,40 +113,84 @@ impl FeatureMasksConfig {
         }
     }
 
-    /// Masks features `[batch, frames, d]` in a training pass; `vector` `[d]` replaces masked frames.
-    pub(super) fn apply(
+    /// Draws the masks of features `[batch, longest, d]` whose rows have these numbers of frames. Only training passes mask
+    /// channels.
+    pub(super) fn draw(
         &self,
-        x: Tensor<3>,
         frames: &[usize],
-        vector: Option<Tensor<1>>,
+        [longest, d]: [usize; 2],
         pass: &Pass,
-    ) -> Tensor<3> {
-        if self.is_none() || !pass.is_training() {
-            return x;
-        }
-        let ([batch, longest, d], device) = (x.dims(), x.device());
-        let (mut times, mut channels) = (vec![0.0; batch * longest], vec![1.0; batch * d]);
+    ) -> FeatureMasks {
+        let has_channels = self.channel_share > 0.0 && pass.is_training();
+        let mut times = vec![false; frames.len() * longest];
+        let mut channels = has_channels.then(|| vec![false; frames.len() * d]);
         for (row, length) in frames.iter().enumerate() {
             let mut stream = pass.stream(Purpose::Sampled, row);
             let spans = (self.time_share, self.time_width, self.time_least);
             let hidden = masked_positions(spans, (*length).min(longest), &mut stream);
-            hidden.for_each(|frame| times[row * longest + frame] = 1.0);
-            let spans = (self.channel_share, self.channel_width, self.channel_least);
-            let hidden = self::masked_positions(spans, d, &mut stream);
-            hidden.for_each(|channel| channels[row * d + channel] = 0.0);
+            hidden.for_each(|frame| times[row * longest + frame] = true);
+            if let Some(channels) = &mut channels {
+                let spans = (self.channel_share, self.channel_width, self.channel_least);
+                let hidden = masked_positions(spans, d, &mut stream);
+                hidden.for_each(|channel| channels[row * d + channel] = true);
+            }
         }
-        let tensor = |values, shape| replay::floats(TensorData::new(values, shape), &device);
+        FeatureMasks {
+            rows: frames.len(),
+            times,
+            channels,
+        }
+    }
+}
+
+/// The masked frames and channels of a batch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FeatureMasks {
+    rows: usize,
+    /// Whether each frame is masked, `[rows, frames]`.
+    times: Vec<bool>,
+    /// Whether each channel is masked, `[rows, d]`; `None` if no channel is.
+    channels: Option<Vec<bool>>,
+}
+
+impl FeatureMasks {
+    /// Masks the given frames of `rows` rows, `[rows, frames]`, and no channels.
+    pub fn of_frames(rows: usize, times: Vec<bool>) -> Self {
+        Self {
+            rows,
+            times,
+            channels: None,
+        }
+    }
+
+    /// Returns the indices of the masked frames of each row, in order.
+    pub fn masked_frames(&self) -> Vec<Vec<usize>> {
+        let frames = self.times.len() / self.rows.max(1);
+        let row = |times: &[bool]| (0..frames).filter(|frame| times[*frame]).collect();
+        self.times.chunks(frames.max(1)).map(row).collect()
+    }
+
+    /// Masks features `[rows, frames, d]`; `vector` `[d]` replaces masked frames.
+    pub(super) fn apply(&self, x: Tensor<3>, vector: Option<Tensor<1>>) -> Tensor<3> {
+        let ([rows, frames, d], device) = (x.dims(), x.device());
+        let tensor = |values: Vec<f32>, shape| -> Tensor<3> {
+            replay::floats(TensorData::new(values, shape), &device)
+        };
         let x = match vector {
             Some(vector) => {
-                let times: Tensor<3> = tensor(times, [batch, longest, 1]);
+                let times = self.times.iter().map(|masked| f32::from(u8::from(*masked)));
+                let times = tensor(times.collect(), [rows, frames, 1]);
                 let shown = times.clone().neg() + 1.0;
                 x * shown + times * vector.reshape([1, 1, d])
             }
             None => x,
         };
-        match self.channel_share > 0.0 {
-            true => x * tensor(channels, [batch, 1, d]),
-            false => x,
+        match &self.channels {
+            Some(channels) => {
+                let shown = channels.iter().map(|masked| f32::from(u8::from(!*masked)));
+                x * tensor(shown.collect(), [rows, 1, d])
+            }
+            None => x,
         }
     }
 }

@@ -1,13 +1,13 @@
-//! An encoder of raw audio samples with character scores at every frame: wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu et al.
-//! 2021) as fine-tuned with CTC.
+//! An encoder of raw audio samples, with character scores at every frame for CTC: wav2vec 2.0 (Baevski et al. 2020) and HuBERT (Hsu
+//! et al. 2021).
 //!
 //! ```text
 //! z = projection(norm(features(samples)))      states = encoder(z + positions(z))      scores = head(states)
 //! ```
 //!
 //! Padding is masked from attention and set to 0 for the convolution of positions, so that a clip has the same scores alone
-//! and in a batch with longer clips. The loss is elsewhere; the quantisers and targets of pretraining without transcripts are not
-//! implemented here.
+//! and in a batch with longer clips. Losses are elsewhere: [`crate::task::ctc`], and [`crate::task::contrastive_speech`] for
+//! pretraining without transcripts, whose network has no head.
 
 mod config;
 mod facts;
@@ -18,7 +18,7 @@ pub mod positional;
 
 pub use config::SpeechEncoderConfig;
 pub use features::{FeatureNorm, SampleFeaturesConfig};
-pub use masks::FeatureMasksConfig;
+pub use masks::{FeatureMasks, FeatureMasksConfig};
 pub use positional::ConvolutionalPositionsConfig;
 
 use super::side::Side;
@@ -31,7 +31,7 @@ use crate::nn::norm::Norm;
 use crate::nn::pass::Pass;
 use crate::nn::role::{Declaration, Place, Roles, TABLE};
 use burn::module::{Module, Param};
-use burn::tensor::{Tensor, TensorData};
+use burn::tensor::{Device, Tensor, TensorData};
 use features::SampleFeatures;
 use positional::ConvolutionalPositions;
 
@@ -44,7 +44,7 @@ pub const KIND: Kind = Kind {
 };
 
 /// The uses that it serves.
-pub(super) const USES: &[Use] = &[Use::SpeechCharacters];
+pub(super) const USES: &[Use] = &[Use::SpeechCharacters, Use::MaskedFrames];
 
 /// Places of the parameters of [`SpeechEncoder`].
 pub const ROLES: Roles = Roles::new(
@@ -78,8 +78,8 @@ pub struct SpeechEncoder {
     pub convolutional_positions: Option<ConvolutionalPositions>,
     /// The encoder stack.
     pub encoder: Side,
-    /// The head of character scores.
-    pub head: Linear,
+    /// The head of character scores, for CTC.
+    pub head: Option<Linear>,
     #[module(skip)]
     masks: FeatureMasksConfig,
     dropout: f64,
@@ -104,18 +104,56 @@ impl SpeechEncoder {
         }
     }
 
-    /// Computes hidden states of samples `[batch, width]`; `lengths` are the rows' numbers of samples.
+    /// Returns the network without its head of character scores.
+    #[must_use]
+    pub fn without_head(self) -> Self {
+        Self { head: None, ..self }
+    }
+
+    /// Returns the device of the parameters.
+    pub fn device(&self) -> Device {
+        self.projection.weight.val().device()
+    }
+
+    /// Computes hidden states of samples `[batch, width]`; `lengths` are the rows' numbers of samples. A training pass masks
+    /// features.
     pub fn forward(&self, samples: Tensor<2>, lengths: &[usize], pass: &Pass) -> Frames {
-        let features = self.features.forward(samples, lengths);
+        let features = self.normalise(self.features.forward(samples, lengths));
         let lengths = self.features.frames(lengths);
-        let features = match &self.projection_norm {
+        let masked = pass.is_training() && !self.masks.is_none();
+        let masks = masked.then(|| self.draw_masks(&features, &lengths, pass));
+        self.encode(features, lengths, masks.as_ref(), pass)
+    }
+
+    /// Draws the masks of features `[batch, frames, channels]`; `lengths` are the rows' numbers of frames.
+    pub fn draw_masks(&self, features: &Tensor<3>, lengths: &[usize], pass: &Pass) -> FeatureMasks {
+        let ([_, longest, _], [d, _]) = (features.dims(), self.projection.weight.dims());
+        self.masks.draw(lengths, [longest, d], pass)
+    }
+
+    /// Applies the norm of features `[batch, frames, channels]`, if there is one.
+    pub fn normalise(&self, features: Tensor<3>) -> Tensor<3> {
+        match &self.projection_norm {
             Some(norm) => norm.forward(features),
             None => features,
-        };
+        }
+    }
+
+    /// Computes hidden states of normalised features `[batch, frames, channels]`; `lengths` are the rows' numbers of frames.
+    pub fn encode(
+        &self,
+        features: Tensor<3>,
+        lengths: Vec<usize>,
+        masks: Option<&FeatureMasks>,
+        pass: &Pass,
+    ) -> Frames {
         let x = self.projection.forward(features);
         let x = pass.dropout(x, "projection", self.dropout_projection);
         let vector = self.mask_vector.as_ref().map(Param::val);
-        let x = self.masks.apply(x, &lengths, vector, pass);
+        let x = match masks {
+            Some(masks) => masks.apply(x, vector),
+            None => x,
+        };
         let (x, filled) = zero_padding(x, &lengths);
         let x = match &self.convolutional_positions {
             Some(positions) => x.clone() + positions.forward(x),
@@ -133,7 +171,10 @@ impl SpeechEncoder {
 
     /// Computes character scores `[batch, frames, vocab]`.
     pub fn scores(&self, states: Tensor<3>) -> Tensor<3> {
-        self.head.forward(states)
+        let Some(head) = &self.head else {
+            unreachable!("networks for CTC have a head")
+        };
+        head.forward(states)
     }
 }
 

@@ -102,7 +102,7 @@ impl DifferentialConfig {
     /// Builds the attention layer for this shape.
     pub fn init(&self, shape: &AttentionShape, init: &Init) -> Differential {
         let d_head = self.heads.d_head(shape.d_model);
-        let vector = |name| init.part(name).normal(d_head, INITIAL_STD);
+        let vector = |name| init.part(name).normal([d_head], INITIAL_STD);
         let by_depth = 0.8 - 0.6 * (-0.3 * shape.layer as f64).exp();
         Differential {
             heads: MultiHead::new(&self.heads, shape, init),

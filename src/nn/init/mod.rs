@@ -201,10 +201,10 @@ impl<'a> Init<'a> {
         })
     }
 
-    /// Builds a vector of `len` draws from a normal distribution around 0, whatever the scheme.
-    pub fn normal(&self, len: usize, std: f32) -> Param<Tensor<1>> {
+    /// Builds a tensor of draws from a normal distribution around 0, whatever the scheme.
+    pub fn normal<const D: usize>(&self, shape: [usize; D], std: f32) -> Param<Tensor<D>> {
         let stream = self.stream();
-        self.lazy_parameter([len], move |n| {
+        self.lazy_parameter(shape, move |n| {
             let mut stream = stream.clone();
             (0..n).map(|_| stream.normal() * std).collect()
         })

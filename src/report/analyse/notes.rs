@@ -40,7 +40,7 @@ pub fn notes(
     notes.extend(changed_setting_notes(runs, arms));
     for run in runs.iter().filter(|run| run.edited) {
         notes.push(format!(
-            "{}: resolved.toml was edited after the run wrote it and may differ from the settings of the training",
+            "{}: resolved.toml was changed after the run wrote it and may differ from the settings of the training",
             run.title
         ));
     }

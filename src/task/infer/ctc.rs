@@ -13,18 +13,26 @@ use crate::task::Ctc;
 use crate::task::ctc::labels;
 use burn::tensor::Tensor;
 
-impl Ctc {
-    fn speech(given: &InputArrays) -> SpeechBatch {
-        let width = given.features.len() / given.rows.max(1);
-        let lengths = given.sample_lengths.clone();
-        let lengths = lengths.or_else(|| given.lengths(ATTENTION_MASK));
-        SpeechBatch {
-            features: given.features.clone(),
-            rows: given.rows,
-            lengths: lengths.unwrap_or_else(|| vec![width; given.rows]),
-            width,
-            ..SpeechBatch::default()
-        }
+/// Returns the input arrays of recordings: their samples, and a mask of their lengths.
+pub(super) fn recording_inputs() -> [Input; 2] {
+    let mask = ArrayContent::Mask { of: INPUT_VALUES };
+    [
+        Input::new(INPUT_VALUES, ArrayContent::Samples, Requirement::Always),
+        Input::new(ATTENTION_MASK, mask, Requirement::Never),
+    ]
+}
+
+/// Returns the given recordings as a batch.
+pub(super) fn recordings(given: &InputArrays) -> SpeechBatch {
+    let width = given.features.len() / given.rows.max(1);
+    let lengths = given.sample_lengths.clone();
+    let lengths = lengths.or_else(|| given.lengths(ATTENTION_MASK));
+    SpeechBatch {
+        features: given.features.clone(),
+        rows: given.rows,
+        lengths: lengths.unwrap_or_else(|| vec![width; given.rows]),
+        width,
+        ..SpeechBatch::default()
     }
 }
 
@@ -34,21 +42,17 @@ impl InferenceTask for Ctc {
             of: LABELS,
             below: shape.vocab_size,
         };
-        let mask = ArrayContent::Mask { of: INPUT_VALUES };
-        vec![
-            Input::new(INPUT_VALUES, ArrayContent::Samples, Requirement::Always),
-            Input::new(ATTENTION_MASK, mask, Requirement::Never),
-            Input::labels(targets),
-        ]
+        let [samples, mask] = recording_inputs();
+        vec![samples, mask, Input::labels(targets)]
     }
 
     fn infer(&self, given: &InputArrays, pass: &Pass) -> InferenceOutputs {
-        let Frames { states, .. } = self.frames(&Self::speech(given), pass);
+        let Frames { states, .. } = self.frames(&recordings(given), pass);
         InferenceOutputs::of(Scores::for_tokens(self.model.scores(states)))
     }
 
     fn run_for_records(&self, given: &InputArrays, pass: &Pass) {
-        self.frames(&Self::speech(given), pass);
+        self.frames(&recordings(given), pass);
     }
 
     fn count_labels(&self, given: &InputArrays, name: &str) -> Option<usize> {
@@ -58,7 +62,7 @@ impl InferenceTask for Ctc {
     fn loss(&self, scores: &Scores, given: &InputArrays) -> Option<Tensor<1>> {
         let targets = given.integers.get(scores.labels)?;
         let [rows, frames, vocab] = <[usize; 3]>::try_from(&scores.shape[..]).ok()?;
-        let lengths = self.model.features.frames(&Self::speech(given).lengths);
+        let lengths = self.model.features.frames(&recordings(given).lengths);
         let labels = labels(&targets.values, targets.cols, rows);
         let values = scores.values.clone().reshape([rows, frames, vocab]);
         Some(self.loss(values, lengths, labels))

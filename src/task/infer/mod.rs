@@ -6,6 +6,7 @@
 
 mod captioning;
 mod causal_lm;
+mod contrastive_speech;
 mod ctc;
 mod image_classification;
 mod image_text;

@@ -300,6 +300,14 @@ fn tables_in_lists_and_under_free_names_are_listed() {
         status == 2 && said.contains("no table or key is called"),
         "{said}"
     );
+    for (path, hint) in [
+        ("schedule.knd", "did you mean `schedule.kind`?"),
+        ("train.kind", "allowed: `accumulation`"),
+        ("train.lr", "did you mean `optimizer.lr`?"),
+    ] {
+        let (status, said) = failure(&["list", "keys", path]);
+        assert!(status == 2 && said.contains(hint), "{path}: {said}");
+    }
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn finished() -> (tempfile::TempDir, String, PathBuf) {
 #[test]
 fn a_comparison_names_settings_that_were_changed_by_hand() {
     let (_folder, run, path) = finished();
-    let note = "resolved.toml was edited";
+    let note = "resolved.toml was changed";
     assert!(!output(&["compare", &run]).contains(note));
     let file = path.join("resolved.toml");
     let text = std::fs::read_to_string(&file).unwrap();

@@ -13,7 +13,7 @@ use std::path::Path;
 use tempfile::TempDir;
 
 /// Creates a folder with an oracle's model and the files of its processor.
-fn hub(name: &str, settings: &Value, vocab: &Value) -> TempDir {
+pub fn hub(name: &str, settings: &Value, vocab: &Value) -> TempDir {
     let oracle = Oracle::open(name);
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
     let folder = hf_folder(&oracle.config(), &weights);
@@ -29,7 +29,7 @@ fn hub(name: &str, settings: &Value, vocab: &Value) -> TempDir {
     folder
 }
 
-fn settings() -> Value {
+pub fn settings() -> Value {
     object!({
         "feature_extractor_type": "Wav2Vec2FeatureExtractor", "feature_size": 1, "sampling_rate": 16000, "padding_side": "right",
         "padding_value": 0.0, "do_normalize": true, "return_attention_mask": false,
@@ -37,7 +37,7 @@ fn settings() -> Value {
 }
 
 /// Nine tokens, of which `pad` is the padding.
-fn vocab(pad: usize) -> Value {
+pub fn vocab(pad: usize) -> Value {
     let mut rest = (0..9).filter(|id| *id != pad);
     let mut all = object!({ "<pad>": pad });
     for token in ["<unk>", "|", "A", "B", "C", "D", "E", "'"] {

@@ -96,10 +96,23 @@ fn a_run_spells_what_it_hears() {
             "{arguments:?}: {status} {said}"
         );
     }
-    let vectors = folder.path().join("vectors.npy").display().to_string();
-    let (status, said) = failure(&["encode", &run, &file, "--out", &vectors]);
+    let vectors = folder.path().join("vectors.jsonl");
+    let out = vectors.display().to_string();
+    let encode = ["encode", &run, &file, &long, "--out", &out];
+    let said = output(&[&encode[..], &["--pool", "none"]].concat());
     assert!(
-        status == 2 && said.contains("use formwork transcribe"),
+        said.contains("vectors of 32 numbers for inputs 1 to 2"),
+        "{said}"
+    );
+    let lines = fs::read_to_string(&vectors).unwrap();
+    // 3,680 samples give 459, then 114, then 28 frames; the longer recording is cut to 9,600 samples.
+    let frames = lines
+        .lines()
+        .map(|line| json(line)["vectors"].as_array().unwrap().len());
+    assert_eq!(frames.collect::<Vec<_>>(), [28, 74]);
+    let (status, said) = failure(&[&encode[..], &["--pool", "cls"]].concat());
+    assert!(
+        status == 2 && said.contains("no class token; use mean"),
         "{said}"
     );
 }

@@ -223,6 +223,11 @@ pub trait DataSet {
         false
     }
 
+    /// Whether recordings have transcripts.
+    fn has_transcripts(&self) -> bool {
+        true
+    }
+
     /// Whether an example has two texts (segments 0 and 1).
     fn has_two_texts(&self) -> bool {
         false

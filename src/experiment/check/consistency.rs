@@ -2,6 +2,7 @@
 
 use super::Checker;
 use crate::data::{DataConfig, ExampleForm};
+use crate::model::Use;
 
 /// The remedy if a table of labelled texts has its answers under the key of another task.
 fn other_column(wanted: ExampleForm, data: &DataConfig) -> String {
@@ -75,6 +76,13 @@ pub(super) fn check(sense: &mut Checker) {
             data.kind()
         );
         sense.fault(&["task.kind", "data.kind"], rule);
+    }
+    if !data.data_set().has_transcripts() && task.network_use() != Use::MaskedFrames && reads {
+        let rule = format!(
+            "transcripts = false leaves out the transcripts that [task] kind = \"{}\" reads; remove it",
+            task.kind()
+        );
+        sense.fault(&["data.transcripts", "task.kind"], rule);
     }
     if let Some(rule) = task.facts().untrainable()
         && !data.is_imported()

@@ -170,3 +170,51 @@ fn what_cannot_be_is_told_with_its_line() {
         assert!(said.contains("x.toml:"), "{said}");
     }
 }
+
+#[test]
+fn recordings_need_no_transcripts() {
+    let folder = tempfile::tempdir().unwrap();
+    let sounds = folder.path().join("sounds");
+    fs::create_dir(&sounds).unwrap();
+    for number in 0..12 {
+        let file = sounds.join(format!("{number}.wav"));
+        fs::write(file, wav(&dialled(&number.to_string()))).unwrap();
+    }
+    fs::write(sounds.join("notes.txt"), "not a recording").unwrap();
+    let smoke = smoke();
+    let (before, rest) = smoke.split_once("[data]").unwrap();
+    let (_, after) = rest.split_once("[task]").unwrap();
+    let data = "[data]\nkind = \"transcribed_speech\"\npath = \"sounds\"\ntranscripts = false\nn_mels = 0\nseconds = 0.3\n\
+                valid_fraction = 0.25\n\n[task]";
+    let text = format!("{before}{data}{after}")
+        .replace("steps = 40", "steps = 4")
+        .replace("batch_size = 16\nmicro_batch_size = 8", "batch_size = 4");
+    let file = written(folder.path(), "x.toml", &text);
+    let run = folder.path().join("run").display().to_string();
+    output(&["train", &file, "--quiet", "--run", &run]);
+    let scores = json(&output(&["eval", &run, "--json"]));
+    assert!(scores["loss"].as_f64().unwrap().is_finite(), "{scores}");
+    let given = sounds.display().to_string();
+    let others = json(&output(&["eval", &run, "--data", &given, "--json"]));
+    assert!(others["loss"].is_number(), "{others}");
+    for (from, to, expected) in [
+        (
+            "seconds = 0.3",
+            "seconds = 0.3\ntranscript = \"text\"",
+            "transcript has no effect with transcripts = false",
+        ),
+        ("path = \"sounds\"", "path = \"none\"", "none"),
+        ("n_mels = 0", "n_mels = 80", "set n_mels = 0"),
+    ] {
+        let file = written(folder.path(), "y.toml", &text.replacen(from, to, 1));
+        let (status, said) = failure(&["check", &file]);
+        assert!(status == 2 && said.contains(expected), "{to}\n{said}");
+    }
+    let (before, _) = text.split_once("[task]").unwrap();
+    let (_, after) = text.split_once("[optimizer]").unwrap();
+    let ctc = format!("{before}[task]\nkind = \"ctc\"\n[optimizer]{after}");
+    let file = written(folder.path(), "ctc.toml", &ctc);
+    let (status, said) = failure(&["check", &file]);
+    let rule = "transcripts = false leaves out the transcripts that [task] kind = \"ctc\" reads";
+    assert!(status == 2 && said.contains(rule), "{said}");
+}

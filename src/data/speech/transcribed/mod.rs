@@ -5,6 +5,8 @@
 //! like `84-121123-0000 GO DO YOU HEAR`, beside `84-121123-0000.flac`. The features of a recording are
 //! computed at first use and stay in memory while there is room. Training leaves out recordings longer than
 //! `seconds`, since the cut audio would not cover the transcript; evaluations cut them.
+//!
+//! With `transcripts = false` the files are recordings without transcripts, for pretraining; training cuts them, too.
 
 mod cache;
 mod length_filter;
@@ -22,7 +24,8 @@ use crate::data::labelled::tables::{Format, Quoting};
 use crate::data::parts::{Parted, parted};
 use crate::data::{Data, DataSet, ExampleForm, Request, SearchPath, Shape, Split, View, split};
 use crate::error::Result;
-use crate::tokenizer::TokenFraming;
+use crate::one_table::is_true;
+use crate::tokenizer::{TokenFraming, Tokenizer, TokenizerConfig};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -34,6 +37,10 @@ pub struct TranscribedSpeechConfig {
     /// A folder with a table of recordings and transcripts (`metadata.csv` or `metadata.jsonl`) or with LibriSpeech's `*.trans.txt` at
     /// any depth, one such file or a pattern, or a list of them: CSV, TSV and JSONL, plain or packed.
     pub path: Paths,
+    /// Whether the recordings have transcripts. If false, `path` names WAV and FLAC files or folders of them, for `[task] kind =
+    /// "contrastive_speech"`.
+    #[serde(skip_serializing_if = "is_true")]
+    pub transcripts: bool,
     /// Validation files.
     pub valid_path: Option<Paths>,
     /// Test files.
@@ -79,6 +86,7 @@ impl Default for TranscribedSpeechConfig {
     fn default() -> Self {
         Self {
             path: Paths::default(),
+            transcripts: true,
             valid_path: None,
             test_path: None,
             valid_fraction: None,
@@ -114,13 +122,42 @@ impl TranscribedSpeechConfig {
     fn shape(&self) -> SpeechShape {
         shape(self.n_mels, self.seconds, self.normalize)
     }
+
+    /// Returns a fault for each key of transcripts that is set although there are none.
+    fn keys_of_transcripts(&self) -> Vec<String> {
+        let given = [
+            ("recordings", self.recordings.is_some()),
+            ("format", self.format.is_some()),
+            ("quoting", self.quoting.is_some()),
+            ("recording", self.recording.is_some()),
+            ("transcript", self.transcript.is_some()),
+            ("context", self.context != Self::default().context),
+        ];
+        let given = given
+            .iter()
+            .filter(|(_, given)| *given && !self.transcripts);
+        let fault = |(key, _): &(&str, bool)| {
+            format!(
+                "[data] {key} has no effect with transcripts = false: the files of path are the recordings; remove it"
+            )
+        };
+        given.map(fault).collect()
+    }
+}
+
+/// Returns the tokenizer of recordings without transcripts: the special tokens alone.
+fn blank_tokenizer() -> Result<Tokenizer> {
+    let characters = TokenizerConfig::characters().with_frame(false);
+    Tokenizer::build(&characters, &[""])
 }
 
 impl DataSet for TranscribedSpeechConfig {
     fn faults(&self) -> Vec<String> {
-        let mut faults = self
-            .parts()
-            .faults("a folder of recordings with their transcripts");
+        let mut faults = self.parts().faults(match self.transcripts {
+            true => "a folder of recordings with their transcripts",
+            false => "a folder of recordings",
+        });
+        faults.extend(self.keys_of_transcripts());
         faults.extend(context_fault(self.context));
         faults.extend(shape_faults(self.n_mels, self.seconds, self.normalize));
         faults.extend(self.augment.faults(self.n_mels));
@@ -148,7 +185,7 @@ impl DataSet for TranscribedSpeechConfig {
     }
 
     fn examples_in(&self, _folder: &Path, mut files: Vec<PathBuf>) -> Vec<PathBuf> {
-        files.retain(|file| self.is_table(file, false) || is_recording(file));
+        files.retain(|file| is_recording(file) || (self.transcripts && self.is_table(file, false)));
         files
     }
 
@@ -160,11 +197,18 @@ impl DataSet for TranscribedSpeechConfig {
         &self,
         places: &SearchPath,
     ) -> Result<Vec<(&'static str, PathBuf, Vec<PathBuf>)>> {
-        self.inputs_beside_tables(places)
+        match self.transcripts {
+            true => self.inputs_beside_tables(places),
+            false => Ok(Vec::new()),
+        }
     }
 
     fn needs_tokenizer(&self) -> bool {
-        true
+        self.transcripts
+    }
+
+    fn has_transcripts(&self) -> bool {
+        self.transcripts
     }
 
     fn framing(&self, view: &View) -> TokenFraming {
@@ -173,9 +217,16 @@ impl DataSet for TranscribedSpeechConfig {
 
     fn prepare(&self, request: &Request) -> Result<Data> {
         let mut examples = self.examples(request)?;
-        let tokenizer = self.tokenizer(request, &examples.train)?;
+        let tokenizer = match (self.transcripts, &request.saved_tokenizers.text) {
+            (true, _) => self.tokenizer(request, &examples.train)?,
+            (false, Some(saved)) => saved.clone(),
+            (false, None) => blank_tokenizer()?,
+        };
         let transcripts = Transcripts::new(&tokenizer, request.view)?;
-        let notes = self.fitted(&mut examples, request)?;
+        let notes = match self.transcripts {
+            true => self.fitted(&mut examples, request)?,
+            false => Vec::new(),
+        };
         if let Some(wanted) = self.train_items {
             split::limit(&mut examples.train, wanted, "recordings")?;
         }

@@ -96,7 +96,17 @@ impl Described for TranscribedSpeechConfig {
     fn tables(&self, places: &SearchPath, path: &Path) -> Result<Vec<PathBuf>> {
         let place = places.resolve(path)?;
         let named = !place.is_dir();
-        let all = discovery::expand(&[place])?;
+        let mut all = discovery::expand(&[place])?;
+        if !self.transcripts {
+            all.retain(|file| decode::is_recording(file));
+            return match all.is_empty() {
+                false => Ok(all),
+                true => Err(Error::usage(format!(
+                    "[data] path = {}: there are no recordings, WAV or FLAC files",
+                    path.display()
+                ))),
+            };
+        }
         let columns = all.iter().find(|file| columnar::is_columnar(file)).cloned();
         let is_table = |file: &PathBuf| self.is_table(file, named);
         let tables: Vec<PathBuf> = all.into_iter().filter(is_table).collect();
@@ -118,6 +128,13 @@ impl Described for TranscribedSpeechConfig {
     }
 
     fn of_table(&self, _split: Split, path: &Path, folder: &Path) -> Result<Vec<Example>> {
+        if !self.transcripts {
+            return Ok(vec![Example {
+                file: path.to_path_buf(),
+                place: path.display().to_string(),
+                texts: vec![String::new()],
+            }]);
+        }
         let rows = match is_lines(path) {
             true => of_lines(path, folder)?,
             false => self.of_rows(path, folder)?,
@@ -147,7 +164,7 @@ impl Described for TranscribedSpeechConfig {
     }
 
     fn keys_have_effect(&self, tables: &HashSet<PathBuf>) -> Result<()> {
-        match tables.iter().all(|table| is_lines(table)) {
+        match self.transcripts && tables.iter().all(|table| is_lines(table)) {
             true => self.no_table(),
             false => Ok(()),
         }

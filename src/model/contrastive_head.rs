@@ -110,7 +110,8 @@ pub struct Codes {
     pub compared: Tensor<3>,
     /// 1 for the chosen entry of each codebook and 0 for the others, `[rows, frames, codebooks·entries]`, not tracked.
     pub chosen: Tensor<3>,
-    /// Probabilities of the entries of each codebook without noise, `[codebooks, rows·frames, entries]`.
+    /// Probabilities of the entries of each codebook, `[codebooks, rows·frames, entries]`: in training by the scores without noise,
+    /// otherwise 1 for the chosen entries.
     pub shares: Tensor<3>,
 }
 
@@ -122,18 +123,19 @@ impl ContrastiveHead {
         let count = rows * frames;
         let by_book = |x: Tensor<3>| x.reshape([count, books, entries]).swap_dims(0, 1);
         let scores = by_book(kernel::to_f32(self.scores.forward(features)));
-        let shares = activation::softmax(scores.clone(), 2);
-        let (chosen, weights) = match noise {
+        let (chosen, weights, shares) = match noise {
             None => {
                 let chosen = highest(&scores);
-                (chosen.clone(), tracked_like(chosen, &scores))
+                let weights = tracked_like(chosen.clone(), &scores);
+                (chosen, weights.clone(), weights)
             }
             Some(noise) => {
+                let shares = activation::softmax(scores.clone(), 2);
                 let noisy = scores + by_book(noise.values);
                 let soft = activation::softmax(noisy / noise.temperature, 2);
                 let chosen = highest(&soft);
                 let hard = tracked_like(chosen.clone(), &soft);
-                (chosen, hard - soft.clone().detach() + soft)
+                (chosen, hard - soft.clone().detach() + soft, shares)
             }
         };
         let found = weights.matmul(kernel::to_f32(self.entries.val()));

@@ -9,8 +9,8 @@
 //! L_d = (G·V − Σ_g exp(−Σ_v p̄_gv log p̄_gv)) / (G·V)                        loss = L_m + α·L_d + β·mean of z²
 //! ```
 //!
-//! p̄ is the mean over masked frames of the probabilities of V entries in each of G codebooks, so that L_d is small if all entries
-//! are used. Codes equal to q_t are not counted against it. z are the features before their norm; their gradients are multiplied by
+//! p̄ is the mean over masked frames of the probabilities of V entries in each of G codebooks (in evaluations, the shares of the chosen
+//! entries), so that L_d is small if all entries are used. Codes equal to q_t are not counted against it. z are the features before their norm; their gradients are multiplied by
 //! `feature_gradient`. Training chooses codes with Gumbel noise; evaluations choose the entries with the highest scores, with the
 //! same masks and comparisons each time. Means are over a micro-batch, weighed by its recordings.
 

@@ -16,7 +16,7 @@ padding affects no row.
     train.  training at temperature 2 with the Gumbel noise `train.noise` [2·frames·groups, entries]
 
 `loss`, `contrastive_loss`, `diversity_loss` (sums over masked frames) and `codevector_perplexity` under both prefixes, and
-`train.grad.` of all parameters. `weight.` under the class's names; config.json in the metadata.
+`grad.` of the parameters in training. `weight.` under the class's names; config.json in the metadata.
 """
 
 import torch
@@ -58,7 +58,7 @@ def main():
     for row, places in enumerate(MASKED):
         masked[row, places] = 1
     numpy.random.seed(7)
-    negatives = _sample_negative_indices((2, frames), config.num_negatives, masked.bool().numpy())
+    negatives = _sample_negative_indices((2, frames), config.num_negatives, masked.bool().numpy()).astype(numpy.int64)
     given = dict(
         input_values=values, attention_mask=mask, mask_time_indices=masked.bool(), sampled_negative_indices=torch.tensor(negatives),
     )  # fmt: skip
@@ -85,7 +85,7 @@ def main():
     found = model(**given)
     found.loss.backward()
     tensors |= {f"train.{name}": found[name].reshape(1) for name in NAMES} | {"train.noise": noise}
-    tensors |= {f"train.grad.{name}": weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+    tensors |= {f"grad.{name}": weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
     tensors |= weights(model)
     print({name: tensors[name].item() for name in tensors if name.startswith(("eval.", "train.")) and tensors[name].numel() == 1 and "grad" not in name})
     write("wav2vec2_pretraining", tensors, config.to_dict() | {"architectures": ["Wav2Vec2ForPreTraining"]})

@@ -6,7 +6,7 @@ mod runs;
 
 use crate::goldens::TOLERANCE;
 use crate::oracle::{Oracle, difference, hf_folder, values};
-use crate::transfer::{gradients_of, lengths};
+use crate::transfer::{Against, gradients_of, lengths};
 use burn::optim::GradientsParams;
 use burn::tensor::{Device, Tensor};
 use formwork::data::batch::SpeechBatch;
@@ -18,11 +18,14 @@ use formwork::nn::pass::Pass;
 use formwork::task::contrastive_speech::{Comparison, Sampled};
 use formwork::task::{ContrastiveSpeech, ContrastiveSpeechConfig, TaskConfig};
 use formwork::train::parameters::{materialize, name_parameters};
+use tempfile::TempDir;
 
-fn folder(oracle: &Oracle) -> HfModel {
+/// Returns the oracle's folder, which is removed when it is dropped, and its model.
+fn folder(oracle: &Oracle) -> (TempDir, HfModel) {
     let weights = oracle.arrays(|name| name.strip_prefix("weight."));
     let folder = hf_folder(&oracle.config(), &weights);
-    read_hf(folder.path(), &[]).unwrap()
+    let hf = read_hf(folder.path(), &[]).unwrap();
+    (folder, hf)
 }
 
 fn configs(hf: &HfModel) -> (&ContrastiveSpeechConfig, ContrastiveSpeech) {
@@ -105,7 +108,7 @@ fn near(ours: Tensor<1>, theirs: &Array, name: &str) {
 #[test]
 fn losses_and_gradients_are_those_of_transformers() {
     let oracle = Oracle::open("wav2vec2_pretraining");
-    let hf = folder(&oracle);
+    let (_folder, hf) = folder(&oracle);
     let (config, fresh) = configs(&hf);
     let task = hf.load(fresh, hf.table()).unwrap();
     let speech = recordings(&oracle);
@@ -128,27 +131,15 @@ fn losses_and_gradients_are_those_of_transformers() {
             continue;
         }
         let gradients = GradientsParams::from_grads(loss.backward(), &task);
-        let ours = gradients_of(&task, &gradients);
-        let table = hf.table();
-        let wanted = oracle.arrays(|name| name.strip_prefix("train.grad."));
-        assert!(wanted.len() >= 10, "{}", wanted.len());
-        for (name, array) in wanted {
-            let rule = table
-                .rules
-                .iter()
-                .find(|rule| rule.theirs == [name.as_str()]);
-            let path = &rule.unwrap_or_else(|| panic!("no rule for {name}")).ours[0];
-            let found = &ours[path];
-            let off = difference(&found.values, &array.values);
-            assert!(off < TOLERANCE, "{name} is off by {off:e}");
-        }
+        let mut against = Against::new("wav2vec2_pretraining", &oracle, TOLERANCE);
+        against.check_gradients(&gradients_of(&task, &gradients), &hf.table());
     }
 }
 
 #[test]
 fn codes_equal_to_a_frame_s_own_do_not_count_against_it() {
     let oracle = Oracle::open("wav2vec2_pretraining");
-    let hf = folder(&oracle);
+    let (_folder, hf) = folder(&oracle);
     let (config, fresh) = configs(&hf);
     let task = hf.load(fresh, hf.table()).unwrap();
     let speech = recordings(&oracle);

@@ -302,7 +302,7 @@ fn tables_in_lists_and_under_free_names_are_listed() {
     );
     for (path, hint) in [
         ("schedule.knd", "did you mean `schedule.kind`?"),
-        ("train.kind", "allowed: `accumulation`"),
+        ("train.kind", "allowed: `batch_size`"),
         ("train.lr", "did you mean `optimizer.lr`?"),
     ] {
         let (status, said) = failure(&["list", "keys", path]);

@@ -100,11 +100,15 @@ fn gradients_of_features_are_multiplied() {
     assert!((same / above - 1.0).abs() < 1e-5, "{above} {same}");
 }
 
+/// The masks, comparisons and noise of a step are the same each time.
 #[test]
-fn one_batch_is_learnt() {
-    let before = InferenceStep::step(&build(&json!({})).valid(), batch().into());
-    let task = task_contracts::trained(build(&json!({})), &batch(), 5e-3, 300);
-    let after = InferenceStep::step(&task.valid(), batch().into());
-    let [before, after] = [before, after].map(|found| found.loss.mean());
-    assert!(after < 0.7 * before, "{before} {after}");
+fn one_step_is_learnt_by_heart() {
+    let loss = |task: &Objective| {
+        let step = TrainStep::step(task, batch().into());
+        step.item.loss.mean()
+    };
+    let before = build(&json!({}));
+    let after = task_contracts::trained(before.clone(), &batch(), 5e-3, 300);
+    let [before, after] = [before, after].map(|task| loss(&task));
+    assert!(after < 0.5 * before, "{before} {after}");
 }

@@ -138,7 +138,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "negatives = 10",
             "negatives = 0",
-            "negatives = 0 must be between 1 and 10000",
+            "negatives = 0 is not between 1 and 10000",
         ),
         (
             "gumbel = { from = 2.0",

@@ -145,7 +145,7 @@ pub const CASES: &[Case] = &[
         title: "missing section",
         edits: &[("[task]\nkind = \"causal_lm\"\n", "")],
         sets: &[],
-        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "self_distillation", "image_text", "captioning", "transcription", "ctc", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token", "permuted_lm""#,
+        says: r#"x.toml: the section [task] is missing; its kind is one of "causal_lm", "masked_lm", "translation", "text_classification", "multi_label_classification", "token_classification", "regression", "text_embedding", "question_answering", "image_classification", "masked_image", "self_distillation", "image_text", "captioning", "transcription", "ctc", "contrastive_speech", "distillation", "preference", "reward", "grpo", "span_corruption", "denoising", "replaced_token", "permuted_lm""#,
     },
     Case {
         title: "missing train",

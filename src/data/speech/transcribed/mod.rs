@@ -145,10 +145,10 @@ impl TranscribedSpeechConfig {
     }
 }
 
-/// Returns the tokenizer of recordings without transcripts: the special tokens alone.
+/// Returns the tokenizer of recordings without transcripts, which reads no text: special tokens and the separator of words.
 fn blank_tokenizer() -> Result<Tokenizer> {
     let characters = TokenizerConfig::characters().with_frame(false);
-    Tokenizer::build(&characters, &[""])
+    Tokenizer::build(&characters, &["|"])
 }
 
 impl DataSet for TranscribedSpeechConfig {

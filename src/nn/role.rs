@@ -66,7 +66,7 @@ pub enum StackSide {
     Generator,
     /// The decoder of masked pixels, used only in training.
     PixelDecoder,
-    /// The self-distillation head, used only in training.
+    /// The head of self-distillation or of contrastive pretraining, used only in training.
     ProjectionHead,
 }
 

@@ -28,7 +28,7 @@ use serde_json::{Value, json};
 /// This family's entry in the table of architectures.
 pub const FAMILY: Family = Family {
     model_type: "wav2vec2",
-    summary: "wav2vec 2.0: convolutions over samples and an encoder, with character logits for every frame",
+    summary: "wav2vec 2.0: convolutions over samples and an encoder, with character logits for every frame or pretraining codebooks",
     read: |hf| read(hf, "wav2vec2", &CLASSES),
     write: |of| match &of.task {
         TaskConfig::ContrastiveSpeech(task) => write_pretraining(of, task),

@@ -52,7 +52,18 @@ impl NetworkFacts for SpeechEncoderConfig {
             );
             at.fault(&["data.seconds", "model.features"], rule);
         }
-        speech.map(|speech| self.max_positions(speech))
+        let frames = speech.map(|speech| self.max_positions(speech));
+        let width = self.masks.time_width;
+        let short = frames.filter(|frames| *frames < width && *frames > 0);
+        if let Some(frames) = short.filter(|_| demand.used_for == Use::MaskedFrames) {
+            let rule = format!(
+                "time_width = {width} is more than the {frames} frames of the longest recording, so that no frame is masked; set \
+                 time_width = {}, or raise data.seconds",
+                frames.div_ceil(4)
+            );
+            at.fault(&["model.masks.time_width", "data.seconds"], rule);
+        }
+        frames
     }
 
     fn products(&self, demand: &Demand, shape: &Shape) -> f64 {

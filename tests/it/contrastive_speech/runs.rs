@@ -126,6 +126,11 @@ fn what_cannot_be_is_told_with_its_line() {
             "time_share = 0.0 masks no frames, but [task] kind = \"contrastive_speech\" learns from masked frames",
         ),
         (
+            "time_width = 4",
+            "time_width = 80",
+            "time_width = 80 is more than the 74 frames of the longest recording, so that no frame is masked; set time_width = 19",
+        ),
+        (
             "entries = 16",
             "entries = 1",
             "entries = 1 cannot distinguish frames",

@@ -6,7 +6,7 @@ use super::vision::{LocalViews, PatchMasking};
 use super::{
     ModelConfig, convolutional, decoder, encoder, encoder_decoder, recurrent, resnet, speech,
     speech_encoder, swin, two_towers, vision, vision_language,
-    {DecoderConfig, EncoderConfig, VisionConfig},
+    {DecoderConfig, EncoderConfig, SpeechEncoderConfig, VisionConfig},
 };
 use crate::data::{Shape, SpeechShape};
 use crate::faults::{self, TableFaults};
@@ -286,6 +286,14 @@ impl ModelConfig {
     pub fn patch_network(&self) -> Option<&VisionConfig> {
         match self {
             Self::Vision(c) => Some(c),
+            _ => None,
+        }
+    }
+
+    /// Returns the encoder of audio samples; `None` for other kinds.
+    pub fn sample_encoder(&self) -> Option<&SpeechEncoderConfig> {
+        match self {
+            Self::SpeechEncoder(c) => Some(c),
             _ => None,
         }
     }

@@ -205,7 +205,7 @@ impl TaskFacts for ContrastiveSpeechConfig {
     /// The head reads masked frames only.
     fn products(&self, model: &ModelConfig, shape: &Shape) -> f64 {
         let network = model.products(&self.demand(), shape);
-        let ModelConfig::SpeechEncoder(config) = model else {
+        let Some(config) = model.sample_encoder() else {
             return network;
         };
         let frames = config.max_positions(shape.speech.unwrap_or_default()) as f64;
@@ -273,7 +273,7 @@ impl TaskFacts for ContrastiveSpeechConfig {
         inputs: &BuildContext,
         _exact: bool,
     ) -> Result<Option<AnyTask>> {
-        let ModelConfig::SpeechEncoder(model) = model else {
+        let Some(model) = model.sample_encoder() else {
             return Ok(None);
         };
         let task = ContrastiveSpeech::new(model, self, inputs)?;

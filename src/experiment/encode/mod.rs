@@ -6,7 +6,6 @@ mod file;
 use super::open::OpenedRun;
 use crate::data::batch::Item;
 use crate::error::{Error, Result};
-use crate::model::ModelConfig;
 use crate::nn::pass::Pass;
 use crate::nn::record::{RecordSelection, RecordedValues};
 use crate::task::InferenceTask;
@@ -117,11 +116,9 @@ pub fn positions(opened: &OpenedRun, item: &Item) -> usize {
             patches.map_or(0, |(grid, first)| grid.rows * grid.cols + first)
         }
         Item::Captioned(both) => both.caption.len(),
-        Item::Spoken(both) => match model {
-            ModelConfig::SpeechEncoder(config) => {
-                config.features.frames(both.speech.features.len())
-            }
-            _ => both.transcript.len(),
+        Item::Spoken(both) => match model.sample_encoder() {
+            Some(encoder) => encoder.features.frames(both.speech.features.len()),
+            None => both.transcript.len(),
         },
     }
 }

@@ -102,7 +102,8 @@ impl ModuleVisitor for Count<'_> {
         if role.kind.is_some_and(ParameterKind::is_untrained) {
             return;
         }
-        let values = param.lazy_shape().num_elements();
+        let shape = param.lazy_shape().to_vec();
+        let values = shape.iter().fold(1, |n: usize, d| n.saturating_mul(*d));
         let path = self.path.joined();
         let part = match lora::is_adapter(&path) {
             true => "adapters",
@@ -121,7 +122,6 @@ impl ModuleVisitor for Count<'_> {
             return;
         }
         self.trained = self.trained.saturating_add(values);
-        let shape = param.lazy_shape().to_vec();
         let squares = count_preconditioners(&shape, self.max_precond_dim);
         self.preconditioners = self.preconditioners.saturating_add(squares);
         self.largest.preconditioners = squares.max(self.largest.preconditioners);

@@ -10,6 +10,10 @@ pub struct Faults {
 
 /// Maximum width of any vector inside a model.
 pub const MAX_WIDTH: usize = 1 << 24;
+/// Lowest temperature of a loss.
+pub const MIN_TEMPERATURE: f64 = 0.001;
+/// Highest temperature of a loss.
+pub const MAX_TEMPERATURE: f64 = 1000.0;
 /// Maximum number of positions of any table or input.
 pub const MAX_POSITIONS: usize = 1 << 24;
 
@@ -133,6 +137,22 @@ impl TableFaults<'_> {
         } else {
             self.check_f32_range(key, value);
         }
+    }
+
+    /// Checks that a number is in a range, ends included.
+    pub fn between(&mut self, key: &str, value: f64, [low, high]: [f64; 2]) {
+        if !(low..=high).contains(&value) {
+            let rule = format!(
+                "{} = {value:?} must be between {low:?} and {high:?}",
+                last_key(key)
+            );
+            self.fault(&[key], rule);
+        }
+    }
+
+    /// Checks a temperature, the divisor of scores before a softmax.
+    pub fn temperature(&mut self, key: &str, value: f64) {
+        self.between(key, value, [MIN_TEMPERATURE, MAX_TEMPERATURE]);
     }
 
     /// Checks that a probability is at least 0 and below 1.

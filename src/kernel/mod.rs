@@ -75,7 +75,7 @@ pub use elementwise::{
 };
 pub use embedding::embedding;
 pub use linear::{Operand, PANEL, PANEL_MARK, add, add_dropped, linear, repacked};
-pub use norm::{layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
+pub use norm::{l2_normalise, layer_norm, layer_norm_of_sum, rms_norm, rms_norm_of_sum};
 pub use optim::{
     AdamwArgs, StepDecision, adamw_step, batch_launches, decide_step, mean_step_batched,
     mean_step_if, scale, squared_distance, sum_of_squares, sum_of_squares_on_device,

@@ -101,3 +101,12 @@ fn of_sum(
     let out = Dispatch::norm_of_sum(x, y, gamma, beta, factor, settings);
     Tensor::from_dispatch(out)
 }
+
+/// Square of the least length that a vector is divided by, so that vectors of zeros stay zero (PyTorch's `normalize`).
+const MIN_SQUARED_LENGTH: f64 = 1e-24;
+
+/// Scales the vectors of the last dimension to length 1.
+pub fn l2_normalise<const D: usize>(x: Tensor<D>) -> Tensor<D> {
+    let squares = (x.clone() * x.clone()).sum_dim(D - 1);
+    x / squares.clamp_min(MIN_SQUARED_LENGTH).sqrt()
+}

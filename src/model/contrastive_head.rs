@@ -126,16 +126,15 @@ impl ContrastiveHead {
         let (chosen, weights, shares) = match noise {
             None => {
                 let chosen = highest(&scores);
-                let weights = tracked_like(chosen.clone(), &scores);
-                (chosen, weights.clone(), weights)
+                (chosen.clone(), chosen.clone(), chosen)
             }
             Some(noise) => {
                 let shares = activation::softmax(scores.clone(), 2);
                 let noisy = scores + by_book(noise.values);
                 let soft = activation::softmax(noisy / noise.temperature, 2);
                 let chosen = highest(&soft);
-                let hard = tracked_like(chosen.clone(), &soft);
-                (chosen, hard - soft.clone().detach() + soft, shares)
+                let rest = soft.clone().detach();
+                (chosen.clone(), chosen - rest + soft, shares)
             }
         };
         let found = weights.matmul(kernel::to_f32(self.entries.val()));
@@ -159,12 +158,4 @@ fn highest(x: &Tensor<3>) -> Tensor<3> {
     best.equal(places.reshape([1, 1, len]))
         .float()
         .cast(x.dtype())
-}
-
-/// Puts a constant on the device of `like`, which may record gradients.
-fn tracked_like(x: Tensor<3>, like: &Tensor<3>) -> Tensor<3> {
-    match like.device().is_autodiff() {
-        true => Tensor::from_inner(x),
-        false => x,
-    }
 }

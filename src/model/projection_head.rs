@@ -19,9 +19,6 @@ use burn::tensor::Tensor;
 /// Name of the head: as a field of a task, and in keys of random draws.
 pub const NAME: &str = "projection_head";
 
-/// Square of the least norm that a vector is divided by (PyTorch's `normalize`).
-const MIN_NORM_SQUARED: f64 = 1e-24;
-
 /// The widths of a head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProjectionHeadShape {
@@ -101,13 +98,7 @@ impl ProjectionHead {
             true => self.last.val().detach(),
             false => self.last.val(),
         };
-        let directions = l2_normalise(kernel::to_f32(last));
-        l2_normalise(kernel::to_f32(x)).matmul(directions.transpose())
+        let directions = kernel::l2_normalise(kernel::to_f32(last));
+        kernel::l2_normalise(kernel::to_f32(x)).matmul(directions.transpose())
     }
-}
-
-/// Scales rows to length 1.
-fn l2_normalise(x: Tensor<2>) -> Tensor<2> {
-    let squares = (x.clone() * x.clone()).sum_dim(1);
-    x / squares.clamp_min(MIN_NORM_SQUARED).sqrt()
 }

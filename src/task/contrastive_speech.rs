@@ -26,7 +26,7 @@ use super::metric_keys::MetricKeys;
 use crate::data::{DataSet, ExampleForm, Shape, View};
 use crate::error::Result;
 use crate::evaluate::metric::{ACCURACY, Metric};
-use crate::faults::{MAX_WIDTH, TableFaults};
+use crate::faults::{MAX_TEMPERATURE, MAX_WIDTH, MIN_TEMPERATURE, TableFaults};
 use crate::model::contrastive_head::{self, ContrastiveHeadShape};
 use crate::model::{BuildContext, Demand, ModelConfig, SpeechEncoderConfig, Use};
 use crate::nn::Kind;
@@ -70,9 +70,6 @@ pub const FEATURE_PENALTY: Metric = Metric::lower("feature_penalty");
 /// The metrics that this task defines.
 pub const METRICS: &[Metric] = &[DIVERSITY, CODE_PERPLEXITY, FEATURE_PENALTY];
 
-/// Lowest and highest temperature.
-const MIN_TEMPERATURE: f64 = 0.001;
-const MAX_TEMPERATURE: f64 = 1000.0;
 /// Maximum number of codebooks and of negatives.
 const MOST_CODEBOOKS: usize = 64;
 const MOST_NEGATIVES: usize = 10_000;
@@ -234,21 +231,18 @@ impl TaskFacts for ContrastiveSpeechConfig {
         }
         at.count("d_compared", self.d_compared, MAX_WIDTH);
         at.count("negatives", self.negatives, MOST_NEGATIVES);
-        temperature(at, "temperature", self.temperature);
+        at.temperature("temperature", self.temperature);
         for (key, weight, most) in [
             ("diversity_weight", self.diversity_weight, MAX_LOSS_WEIGHT),
             ("feature_penalty", self.feature_penalty, MAX_LOSS_WEIGHT),
             ("feature_gradient", self.feature_gradient, 1.0),
         ] {
-            if !(0.0..=most).contains(&weight) {
-                let rule = format!("{key} = {weight:?} must be between 0 and {most}");
-                at.fault(&[key], rule);
-            }
+            at.between(key, weight, [0.0, most]);
         }
         at.probability("dropout_features", self.dropout_features);
         at.nested("gumbel", |at| {
-            temperature(at, "from", self.gumbel.from);
-            temperature(at, "to", self.gumbel.to);
+            at.temperature("from", self.gumbel.from);
+            at.temperature("to", self.gumbel.to);
             let decay = self.gumbel.decay;
             if !(decay > 0.0 && decay <= 1.0) {
                 let rule = format!("decay = {decay:?} must be above 0 and at most 1");
@@ -278,16 +272,6 @@ impl TaskFacts for ContrastiveSpeechConfig {
         };
         let task = ContrastiveSpeech::new(model, self, inputs)?;
         Ok(Some(AnyTask::ContrastiveSpeech(task)))
-    }
-}
-
-/// Reports a temperature out of its range.
-fn temperature(at: &mut TableFaults, key: &str, value: f64) {
-    if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&value) {
-        let rule = format!(
-            "{key} = {value:?} must be between {MIN_TEMPERATURE:?} and {MAX_TEMPERATURE:?}"
-        );
-        at.fault(&[key], rule);
     }
 }
 

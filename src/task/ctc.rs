@@ -143,8 +143,7 @@ impl Ctc {
 
     /// Computes the hidden states of recordings.
     pub fn frames(&self, speech: &SpeechBatch, pass: &Pass) -> Frames {
-        let samples = TensorData::new(speech.features.clone(), [speech.rows, speech.width]);
-        let samples = replay::floats(samples, &self.device());
+        let samples = host::samples(speech, &self.device());
         self.model.forward(samples, &speech.lengths, pass)
     }
 

@@ -4,7 +4,7 @@ use super::Scored;
 use super::scored::Count;
 use crate::data::NOT_SCORED;
 use crate::data::batch::{
-    Batch, CaptionedBatch, Content, ImageBatch, PairBatch, SpokenBatch, TextBatch,
+    Batch, CaptionedBatch, Content, ImageBatch, PairBatch, SpeechBatch, SpokenBatch, TextBatch,
 };
 use crate::evaluate::classification::Confusion;
 use crate::evaluate::metric::ACCURACY;
@@ -32,6 +32,12 @@ pub(super) fn matrix(values: &[i32], cols: usize, device: &Device) -> Tensor<2, 
 /// Returns targets or labels `[n]`.
 pub(super) fn vector(values: &[i32], device: &Device) -> Tensor<1, Int> {
     replay::integers(vector_data(values), device)
+}
+
+/// Returns the samples of recordings, `[rows, width]`.
+pub(super) fn samples(speech: &SpeechBatch, device: &Device) -> Tensor<2> {
+    let samples = TensorData::new(speech.features.clone(), [speech.rows, speech.width]);
+    replay::floats(samples, device)
 }
 
 /// Returns the scored positions, counted through all rows, and their targets. If no position is scored, returns one

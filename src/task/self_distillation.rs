@@ -28,7 +28,7 @@ use crate::data::{DataSet, ExampleForm, Shape};
 use crate::error::Result;
 use crate::evaluate::metric::Metric;
 use crate::evaluate::neighbours::KNN_ACCURACY;
-use crate::faults::{MAX_WIDTH, TableFaults};
+use crate::faults::{MAX_TEMPERATURE, MAX_WIDTH, MIN_TEMPERATURE, TableFaults};
 use crate::model::projection_head::{self, ProjectionHeadShape};
 use crate::model::vision::LocalViews;
 use crate::model::{BuildContext, Demand, ModelConfig, Use};
@@ -78,10 +78,6 @@ pub const METRICS: &[Metric] = &[USAGE_ENTROPY, TARGET_ENTROPY, KNN_ACCURACY];
 
 /// Name of the field that holds the centre. The centre follows the teacher's scores; no optimizer changes it.
 pub const CENTRE: &str = "centre";
-
-/// Lowest and highest temperature.
-const MIN_TEMPERATURE: f64 = 0.001;
-const MAX_TEMPERATURE: f64 = 1000.0;
 
 /// Settings of self-distillation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -255,21 +251,10 @@ impl TaskFacts for SelfDistillationConfig {
         }
         at.probability("centre_momentum", self.centre_momentum);
         let warmup = self.teacher_warmup.as_ref();
-        let temperatures = [
-            ("student_temperature", Some(self.student_temperature)),
-            ("teacher_temperature", Some(self.teacher_temperature)),
-            ("teacher_warmup.from", warmup.map(|warmup| warmup.from)),
-        ];
-        for (key, temperature) in temperatures {
-            let temperature = temperature.unwrap_or(1.0);
-            if !(MIN_TEMPERATURE..=MAX_TEMPERATURE).contains(&temperature) {
-                let name = key.rsplit('.').next().unwrap_or(key);
-                let rule = format!(
-                    "{name} = {temperature:?} must be between {MIN_TEMPERATURE:?} and {MAX_TEMPERATURE:?}"
-                );
-                let key = format!("{}.{key}", at.table());
-                at.fault(&[&key], rule);
-            }
+        at.temperature("student_temperature", self.student_temperature);
+        at.temperature("teacher_temperature", self.teacher_temperature);
+        if let Some(warmup) = warmup {
+            at.nested("teacher_warmup", |at| at.temperature("from", warmup.from));
         }
         if warmup.is_some_and(|warmup| warmup.steps == 0) {
             let rule = "steps = 0 has no effect: set 1 or more, or remove teacher_warmup";

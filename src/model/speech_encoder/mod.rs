@@ -180,16 +180,20 @@ impl SpeechEncoder {
 
 /// Sets padded frames to zero; also returns whether there are any.
 fn zero_padding(x: Tensor<3>, lengths: &[usize]) -> (Tensor<3>, bool) {
-    let [batch, longest, _] = x.dims();
+    let [_, longest, _] = x.dims();
     if lengths.iter().all(|length| *length >= longest) {
         return (x, false);
     }
+    let own = own_frames(lengths, longest, &x.device());
+    (x * own, true)
+}
+
+/// 1 for the frames of recordings of these lengths and 0 for padding, `[rows, frames, 1]`.
+pub fn own_frames(lengths: &[usize], frames: usize, device: &Device) -> Tensor<3> {
     let row = |length: &usize| {
         let length = *length;
-        (0..longest).map(move |frame| f32::from(u8::from(frame < length)))
+        (0..frames).map(move |frame| f32::from(u8::from(frame < length)))
     };
     let own: Vec<f32> = lengths.iter().flat_map(row).collect();
-    let own = TensorData::new(own, [batch, longest, 1]);
-    let own = replay::floats(own, &x.device());
-    (x * own, true)
+    replay::floats(TensorData::new(own, [lengths.len(), frames, 1]), device)
 }

@@ -6,6 +6,7 @@
 //!
 //! so that no score grows with the norm of its query or key.
 
+use crate::kernel;
 use crate::nn::attention::AttentionInputs;
 use crate::nn::init::Init;
 use crate::nn::role::{BIAS, Roles};
@@ -29,8 +30,6 @@ pub enum Scores {
 const INITIAL_SCALE: f64 = 10.0;
 /// Maximum τ. Source: Liu et al. 2022, section 3.2 (τ above 0.01, by which cosines are divided there).
 const MAX_SCALE: f64 = 100.0;
-/// Minimum square of a length that vectors are divided by. Source: PyTorch's `normalize`, whose lengths are at least 1e-12.
-const MIN_SQUARED_LENGTH: f64 = 1e-24;
 
 /// Places of the parameters of [`Cosines`].
 pub const ROLES: Roles = Roles::new("Cosines", &[("logit_scale", BIAS)]);
@@ -58,7 +57,7 @@ impl Cosines {
         let mut options = attended.options;
         options.scale = 1.0;
         let dtype = attended.q.dtype();
-        let wide = |x: Tensor<4>| l2_normalise(x.cast(FloatDType::F32));
+        let wide = |x: Tensor<4>| kernel::l2_normalise(x.cast(FloatDType::F32));
         AttentionInputs {
             q: (wide(attended.q) * scale.cast(FloatDType::F32)).cast(dtype),
             k: wide(attended.k).cast(dtype),
@@ -66,12 +65,6 @@ impl Cosines {
             ..attended
         }
     }
-}
-
-/// Scales vectors to length 1, `[batch, heads, positions, d_head]`; zero vectors stay zero.
-fn l2_normalise(x: Tensor<4>) -> Tensor<4> {
-    let squares = x.clone().square().sum_dim(3);
-    x / squares.clamp_min(MIN_SQUARED_LENGTH).sqrt()
 }
 
 #[cfg(test)]
@@ -85,7 +78,7 @@ mod tests {
         let device = Device::flex().autodiff();
         let data = TensorData::new(vec![0.0f32, 0.0, 3.0, 4.0], [1, 1, 2, 2]);
         let x = Tensor::<4>::from_data(data, &device).require_grad();
-        let y = l2_normalise(x.clone());
+        let y = kernel::l2_normalise(x.clone());
         let values: Vec<f32> = y.clone().into_data().iter().collect();
         assert_eq!(values, [0.0, 0.0, 0.6, 0.8]);
         let gradients = y.sum().backward();

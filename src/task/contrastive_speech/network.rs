@@ -4,10 +4,10 @@ use super::sampled::{Layout, Sampled};
 use super::{ACCURACY, CODE_PERPLEXITY, ContrastiveSpeechConfig, DIVERSITY, FEATURE_PENALTY};
 use crate::data::batch::{Batch, SpeechBatch};
 use crate::error::{Error, Result};
-use crate::kernel::{self, replay};
+use crate::kernel;
 use crate::model::contrastive_head::{CodeNoise, Codes, ContrastiveHead};
-use crate::model::speech_encoder::Frames;
 use crate::model::speech_encoder::masks::NO_MASKS;
+use crate::model::speech_encoder::{Frames, own_frames};
 use crate::model::{BuildContext, SpeechEncoder, SpeechEncoderConfig};
 use crate::nn::pass::Pass;
 use crate::nn::probe::ProbeSample;
@@ -15,12 +15,10 @@ use crate::stack::state::ModelState;
 use crate::task::scored::Count;
 use crate::task::{Divisor, Networks, Scored, Task, Term, host};
 use burn::module::Module;
-use burn::tensor::{Device, Tensor, TensorData, activation};
+use burn::tensor::{Device, Tensor, activation};
 
 /// Added to probabilities before their logarithm (released code).
 const LEAST: f64 = 1e-7;
-/// Square of the least norm that a vector is divided by (PyTorch's `cosine_similarity`).
-const MIN_NORM_SQUARED: f64 = 1e-16;
 
 /// An encoder of samples, and the head that chooses and compares codes.
 #[derive(Module, Debug)]
@@ -81,17 +79,15 @@ impl ContrastiveSpeech {
         self.model.device()
     }
 
-    /// Computes the hidden states of whole recordings, without masks.
+    /// Computes the hidden states of whole recordings.
     pub fn frames(&self, speech: &SpeechBatch, pass: &Pass) -> Frames {
-        let features = self.model.normalise(self.features(speech));
-        let lengths = self.model.features.frames(&speech.lengths);
-        self.model.encode(features, lengths, None, pass)
+        let samples = host::samples(speech, &self.device());
+        self.model.forward(samples, &speech.lengths, pass)
     }
 
     /// Computes features before their norm, `[rows, frames, channels]`.
     fn features(&self, speech: &SpeechBatch) -> Tensor<3> {
-        let samples = TensorData::new(speech.features.clone(), [speech.rows, speech.width]);
-        let samples = replay::floats(samples, &self.device());
+        let samples = host::samples(speech, &self.device());
         self.model.features.forward(samples, &speech.lengths)
     }
 
@@ -166,22 +162,16 @@ impl ContrastiveSpeech {
             shares,
         } = codes;
         let weights = layout.weights(device);
-        let cosines = l2_normalise(states).matmul(l2_normalise(compared).swap_dims(1, 2));
+        let [states, compared] =
+            [states, compared].map(|x| kernel::l2_normalise(kernel::to_f32(x)));
+        let cosines = states.matmul(compared.swap_dims(1, 2));
         let cosines = cosines / self.config.temperature;
         let compared = layout.compared(device);
         let logits = cosines.gather(2, compared.clone());
         // Other codes with the same entries are no negatives.
-        let flat = match device.is_autodiff() {
-            true => compared.inner(),
-            false => compared,
-        };
         let same = chosen.clone().matmul(chosen.clone().swap_dims(1, 2));
-        let same = same.gather(2, flat) * layout.negative_columns(device);
+        let same = same.gather(2, compared.inner()) * layout.negative_columns(device);
         let same = same.greater_elem(self.config.codebooks as f64 - 0.5);
-        let same = match device.is_autodiff() {
-            true => Tensor::from_inner(same),
-            false => same,
-        };
         let logits = logits.mask_fill(same, f32::NEG_INFINITY);
         let best = kernel::untracked(logits.clone()).argmax(2);
         let plain = kernel::untracked(weights.clone());
@@ -222,22 +212,10 @@ fn scale_gradient(x: Tensor<3>, factor: f64) -> Tensor<3> {
 
 /// Returns the mean square of features `[rows, frames, channels]` over the frames of recordings, without padding.
 fn mean_square(x: Tensor<3>, lengths: &[usize]) -> Tensor<1> {
-    let [rows, frames, channels] = x.dims();
-    let own = lengths.iter().flat_map(|length| {
-        let length = *length;
-        (0..frames).map(move |frame| f32::from(u8::from(frame < length)))
-    });
-    let own = TensorData::new(own.collect::<Vec<_>>(), [rows, frames, 1]);
-    let own: Tensor<3> = replay::floats(own, &x.device());
+    let [_, frames, channels] = x.dims();
+    let own = own_frames(lengths, frames, &x.device());
     let count: usize = lengths.iter().map(|length| length.min(&frames)).sum();
     (x.clone() * x * own).sum() / (count * channels).max(1) as f64
-}
-
-/// Scales vectors to length 1, in float32.
-fn l2_normalise(x: Tensor<3>) -> Tensor<3> {
-    let x = kernel::to_f32(x);
-    let squares = (x.clone() * x.clone()).sum_dim(2);
-    x / squares.clamp_min(MIN_NORM_SQUARED).sqrt()
 }
 
 impl Task for ContrastiveSpeech {

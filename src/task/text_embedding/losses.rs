@@ -12,17 +12,12 @@ use crate::task::host;
 use burn::tensor::{Bool, DType, Device, FloatDType, Tensor, TensorData};
 use std::ops::Range;
 
-/// Lower bound of the squared length that a vector is divided by, for vectors of zeros.
-const MIN_SQUARED_LENGTH: f64 = 1e-24;
-
 /// Normalises vectors `[rows, d]` to length 1, in at least 32 bits.
 pub fn normalize_rows(vectors: Tensor<2>) -> Tensor<2> {
-    let vectors = match vectors.dtype() {
+    kernel::l2_normalise(match vectors.dtype() {
         DType::F16 | DType::BF16 => vectors.cast(FloatDType::F32),
         _ => vectors,
-    };
-    let squares = (vectors.clone() * vectors.clone()).sum_dim(1);
-    vectors / squares.clamp_min(MIN_SQUARED_LENGTH).sqrt()
+    })
 }
 
 /// Which rows of a batch are compared with each other.

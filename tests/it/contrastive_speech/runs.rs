@@ -158,7 +158,7 @@ fn what_cannot_be_is_told_with_its_line() {
         (
             "negatives = 10",
             "negatives = 10\nfeature_gradient = 2.0",
-            "feature_gradient = 2.0 must be between 0 and 1",
+            "feature_gradient = 2.0 must be between 0.0 and 1.0",
         ),
         (
             "n_mels = 0",

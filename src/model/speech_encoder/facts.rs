@@ -24,9 +24,10 @@ impl NetworkFacts for SpeechEncoderConfig {
             at.fault(&["model.mup", "model.kind"], rule);
         }
         at.nested("features", |at| self.features.faults(at));
-        at.nested("masks", |at| self.masks.faults(at));
         if demand.used_for == Use::MaskedFrames && self.masks.time_share == 0.0 {
             at.fault(&["model.masks.time_share", "task.kind"], NO_MASKS);
+        } else {
+            at.nested("masks", |at| self.masks.faults(at));
         }
         if let Some(positions) = &self.convolutional_positions {
             at.nested("convolutional_positions", |at| {
